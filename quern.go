@@ -260,7 +260,7 @@ func (m *Model) Info() Info {
 		Name: name, Architecture: h.Config.Arch, Bytes: h.File.Size(), Types: h.File.GGUF.MixName(),
 		ContextLength: m.open.Engine.Ctx(), TrainedLength: h.Config.NCtx, Vocabulary: m.tok.Len(),
 		VectorSize: h.Config.VectorWidth(), Tools: caps.Tools, Reasoning: caps.EnableThinking || caps.ReasoningEffort,
-		Speech: h.Config.Sound.Bands > 0,
+		Speech: h.Config.Sound.Bands > 0 || m.open.Projector.Takes(chat.Sound),
 	}
 	for k := range h.File.GGUF.Tensors {
 		i.Parameters += h.File.GGUF.Tensors[k].Elems()

@@ -27,7 +27,8 @@ type Speech struct {
 	Priority    int      // that of a Request
 }
 
-// A Segment is what is said between two pauses.
+// A Segment is what is said between two pauses. A model that chats tells no times: its segments are parts of the sound, of half a
+// minute at most.
 type Segment struct {
 	Start, End time.Duration // from the beginning of the sound
 	Text       string        // the texts of all segments one after the other are the whole text
@@ -51,8 +52,8 @@ const longestSpeech = 24 * time.Hour
 // errLeft ends what the caller does not want more of.
 var errLeft = errors.New("the caller has left")
 
-// Transcribe writes down what is said, with a model of speech such as Whisper ([Info.Speech]): each segment comes when it is
-// heard. The sequence ends when the loop does; an error is the last value. Other sound may be transcribed at the same time.
+// Transcribe writes down what is said, with a model of speech such as Whisper, or one that chats and hears ([Info.Speech]): each
+// segment comes when it is heard. The sequence ends when the loop does; an error is the last value. Other sound may be transcribed at the same time.
 func (m *Model) Transcribe(ctx context.Context, s Speech) iter.Seq2[Segment, error] {
 	return func(yield func(Segment, error) bool) {
 		_, err := m.transcribe(ctx, &s, func(one Segment) bool { return yield(one, nil) })
@@ -87,7 +88,7 @@ func (m *Model) transcribe(ctx context.Context, s *Speech, tell func(Segment) bo
 	if err != nil {
 		return nil, err
 	}
-	vocabulary, err := m.speech()
+	l, err := m.listener(ctx, s)
 	if err != nil {
 		return nil, &failure{ErrUnsupported, err}
 	}
@@ -95,14 +96,6 @@ func (m *Model) transcribe(ctx context.Context, s *Speech, tell func(Segment) bo
 	if err != nil {
 		return nil, err
 	}
-	hears, err := transcribe.NewEngine(m.open.Head.Config, m.open.Device.Budget(), func(r *engine.Request) (transcribe.Ticket, error) {
-		return m.loop.Submit(r)
-	})
-	if err != nil {
-		return nil, classify(err, ErrInternal)
-	}
-	defer hears.Close()
-	hears.Request = engine.Request{Origin: ctx, Priority: s.Priority, Adapters: m.open.Adapters}
 	o.Segment = func(one transcribe.Segment) (err error) {
 		leave()
 		leave = func() {}
@@ -115,17 +108,34 @@ func (m *Model) transcribe(ctx context.Context, s *Speech, tell func(Segment) bo
 		}
 		return err
 	}
-	r, err := transcribe.Transcribe(ctx, hears, vocabulary, samples, o)
-	var wrong *transcribe.LanguageError
+	r, err := l.Transcribe(ctx, samples, o)
+	var wrong *transcribe.OptionError
 	switch {
 	case err == nil || errors.Is(err, errLeft):
 		return r, err
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case errors.As(err, &wrong):
-		return nil, &failure{ErrInvalid, fmt.Errorf("Speech.Language: %w", err)}
+		field := map[string]string{"language": "Language", "translate": "Translate", "prompt": "Prompt"}[wrong.Option]
+		return nil, &failure{ErrInvalid, fmt.Errorf("Speech.%s: %w", field, err)}
 	}
 	return nil, classify(err, ErrInternal)
+}
+
+// listener returns what transcribes.
+func (m *Model) listener(ctx context.Context, s *Speech) (*transcribe.Listener, error) {
+	l := &transcribe.Listener{
+		Config: m.open.Head.Config, Tokenizer: m.tok, Template: m.template, Projector: m.open.Projector, Ctx: m.open.Engine.Ctx(),
+		Budget:  m.open.Device.Budget(),
+		Request: engine.Request{Origin: ctx, Priority: s.Priority, Adapters: m.open.Adapters},
+		Submit:  func(r *engine.Request) (transcribe.Ticket, error) { return m.loop.Submit(r) },
+	}
+	if l.Can() == nil {
+		return l, nil
+	}
+	var err error
+	l.Vocabulary, err = m.speech()
+	return l, err
 }
 
 func inTime(seconds float64) time.Duration {

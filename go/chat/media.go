@@ -23,10 +23,11 @@ func (k Kind) String() string { return map[Kind]string{Picture: "picture", Sound
 
 // A Medium is a picture or a sound in a message: a file, as it was sent.
 type Medium struct {
-	Kind   Kind   // 0: not known before there is Data
-	Data   []byte // nil: it is at Source, and has to be fetched before it is rendered
-	Source string // such as a URL
-	Detail string // how closely a picture is looked at: low, or anything else for as closely as the model can
+	Kind    Kind      // 0: not known before there is Data
+	Data    []byte    // nil: it is at Source, and has to be fetched before it is rendered, or there are Samples
+	Source  string    // such as a URL
+	Samples []float32 // of a sound, as encoders hear it
+	Detail  string    // how closely a picture is looked at: low, or anything else for as closely as the model can
 
 	Document bool   // it may also be a text, which is a part in its place
 	Name     string // of the file of a document

@@ -101,6 +101,9 @@ func identityOf(f *model.File) (id [sha256.Size]byte) {
 // Takes reports whether the model sees pictures, or hears sounds. A nil Projector does neither.
 func (p *Projector) Takes(k chat.Kind) bool { return p != nil && p.encoders[k] != nil }
 
+// Asks returns how the publisher of the model asks it for what is said in a sound.
+func (p *Projector) Asks() projector.Ask { return p.encoders[chat.Sound].Kind.Ask }
+
 // A Prompt is the tokens of a text with media.
 type Prompt struct {
 	IDs   []int32
@@ -219,11 +222,14 @@ func (p *Projector) see(ctx context.Context, m *chat.Medium) (parts []projector.
 	h := sha256.New()
 	h.Write(p.identity[:])
 	if m.Kind == chat.Sound {
-		s, err := sound.Decode(ctx, m.Data, sound.Limits{Reserve: reserve})
-		if err != nil {
-			return nil, id, err
+		samples := m.Samples
+		if samples == nil {
+			s, err := sound.Decode(ctx, m.Data, sound.Limits{Reserve: reserve})
+			if err != nil {
+				return nil, id, err
+			}
+			samples = s.At(soundRate)
 		}
-		samples := s.At(soundRate)
 		write(h, samples)
 		h.Sum(id[:0])
 		return e.Hear(samples), id, nil

@@ -74,7 +74,12 @@ func (e *Engine) Say(ctx context.Context, a Ask) (Said, error) {
 	if a.First {
 		r.Reader = s
 	}
-	ticket, err := e.submit(&r)
+	return s.wait(ctx, e.submit, &r)
+}
+
+// wait submits a request, and returns what it says once that is done.
+func (s *saying) wait(ctx context.Context, submit func(*engine.Request) (Ticket, error), r *engine.Request) (Said, error) {
+	ticket, err := submit(r)
 	if err != nil {
 		return Said{}, err
 	}

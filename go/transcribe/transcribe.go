@@ -1,7 +1,7 @@
 // Package transcribe writes down what is said in sound, with models of speech such as Whisper (Radford et al. 2022):
 // in windows of half a minute, each from where the last one's text ends, with times, and again where a text repeats
 // itself or is unlikely. What it knows of a model is that it hears a window and says tokens (Model); Engine is the one
-// that a loop runs.
+// that a loop runs. Models that chat and hear are asked for each part of a sound. A Listener is either.
 package transcribe
 
 import (
@@ -83,7 +83,8 @@ type Result struct {
 	Duration float64 // of the sound, in seconds
 	Text     string
 	Segments []Segment
-	Tokens   int // that the model said, in all tries
+	Tokens   int  // that the model said, in all tries
+	Timeless bool // segments are parts of the sound, and their times are of these
 }
 
 // Transcribe writes down what is said in samples, Rate of them a second.
@@ -152,22 +153,17 @@ type task struct {
 	language int32   // its token; 0: it is not known yet
 }
 
-// A LanguageError reports a language that the model does not know.
-type LanguageError struct{ why string }
-
-func (e *LanguageError) Error() string { return e.why }
-
 // settle checks the language.
 func (t *task) settle() error {
 	switch {
 	case !t.v.Multilingual() && (t.Translate || t.Language != "" && t.Language != "en"):
-		return &LanguageError{"the model knows English alone; one without .en in its name knows other languages"}
+		return &OptionError{"language", "the model knows English alone; one without .en in its name knows other languages"}
 	case !t.v.Multilingual():
 		t.out.Language = "en"
 	case t.Language != "":
 		i := slices.Index(t.v.codes, t.Language)
 		if i < 0 {
-			return &LanguageError{fmt.Sprintf("%q is none that the model knows: %s", t.Language, strings.Join(t.v.codes, " "))}
+			return &OptionError{"language", fmt.Sprintf("%q is none that the model knows: %s", t.Language, strings.Join(t.v.codes, " "))}
 		}
 		t.out.Language, t.language = t.Language, t.v.languages[i]
 	}

@@ -30,7 +30,7 @@ type Vocabulary struct {
 const Step = 50
 
 // ErrModel reports a model that does not transcribe.
-var ErrModel = errors.New("it does not transcribe, as Whisper does")
+var ErrModel = errors.New("it does not transcribe, as Whisper does and models whose projector hears")
 
 // NewVocabulary finds the tokens in a model's vocabulary.
 func NewVocabulary(tok *tokenizer.Tokenizer) (*Vocabulary, error) {

@@ -60,10 +60,10 @@ func clock(seconds float64, point string) string {
 
 type verbose struct {
 	Task     string           `json:"task"`
-	Language string           `json:"language"`
+	Language string           `json:"language,omitempty"`
 	Duration float64          `json:"duration"`
 	Text     string           `json:"text"`
-	Segments []verboseSegment `json:"segments"`
+	Segments []verboseSegment `json:"segments,omitzero"` // nil: their times are not known
 }
 
 type verboseSegment struct {
@@ -80,8 +80,11 @@ type verboseSegment struct {
 }
 
 func (r *Result) verbose(task string) verbose {
-	v := verbose{Task: task, Language: LanguageName(r.Language), Duration: r.Duration, Text: r.Text,
-		Segments: []verboseSegment{}}
+	v := verbose{Task: task, Language: LanguageName(r.Language), Duration: r.Duration, Text: r.Text}
+	if r.Timeless {
+		return v
+	}
+	v.Segments = []verboseSegment{}
 	for _, s := range r.Segments {
 		v.Segments = append(v.Segments, verboseSegment{s.ID, s.Seek, s.Start, s.End, s.Text, s.Tokens,
 			rounded(s.Temperature), s.MeanLogprob, s.Compression, s.Silence})

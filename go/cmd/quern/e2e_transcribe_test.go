@@ -5,7 +5,39 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/quern-llm/quern/go/internal/speechtest"
+	"github.com/quern-llm/quern/go/scripted"
 )
+
+// A model that chats transcribes with its projector, in the formats that need no times.
+func TestTranscribeByChat(t *testing.T) {
+	says := scripted.Model{Template: "{{ messages[0].content }}", Scripts: []scripted.Script{{Text: "Hello there."}}}
+	text, err := says.GGUF()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ears, err := speechtest.Hearing(1 << 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for name, data := range map[string][]byte{"says.gguf": text, "mmproj-says.gguf": ears, "a.wav": speechtest.WAV(16000)} {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	model, sound := filepath.Join(dir, "says.gguf"), filepath.Join(dir, "a.wav")
+	if r := quern(t, "transcribe", "-m", model, sound); r.code != 0 || r.stdout != "Hello there.\n" {
+		t.Errorf("%+v", r)
+	}
+	if r := quern(t, "transcribe", "-m", model, "--format", "srt", sound); r.code == 0 || !strings.Contains(r.stderr, "srt needs the times") {
+		t.Errorf("%+v", r)
+	}
+	if r := quern(t, "transcribe", "-m", model, "--no-mmproj", sound); r.code == 0 || !strings.Contains(r.stderr, "does not transcribe") {
+		t.Errorf("%+v", r)
+	}
+}
 
 // A model that does not transcribe, a file that is none of sound, and unknown languages are told in one line. What is said is
 // tested where it is heard, in go/transcribe.

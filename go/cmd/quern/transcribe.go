@@ -12,6 +12,7 @@ import (
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/internal/llamaflags"
+	"github.com/quern-llm/quern/go/launch"
 	"github.com/quern-llm/quern/go/media/sound"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/transcribe"
@@ -19,12 +20,13 @@ import (
 
 // transcribeFlags are the flags of "quern transcribe".
 type transcribeFlags struct {
-	model    modelFlags
-	options  transcribe.Options
-	language string
-	format   string
-	once     bool
-	speed    bool
+	model     modelFlags
+	projector projectorFlags
+	options   transcribe.Options
+	language  string
+	format    string
+	once      bool
+	speed     bool
 }
 
 func newTranscribeCommand() *cobra.Command {
@@ -33,8 +35,9 @@ func newTranscribeCommand() *cobra.Command {
 		Use:   "transcribe -m FILE SOUND...",
 		Short: "Write down what is said in sound",
 		Long: `Write down what is said in files of sound (WAV, MP3, FLAC), with a model of speech such as
-Whisper. A line has what is said between two pauses; the formats srt and vtt are captions
-with their times, verbose_json has all that is known, as OpenAI's API does.
+Whisper, or one that chats and hears, such as Qwen3-ASR and Voxtral. A line has what is said
+between two pauses; the formats srt and vtt are captions with their times, which models that
+chat do not tell; verbose_json has all that is known, as OpenAI's API does.
 
 "quern convert" makes such a model of a checkpoint.`,
 		Example: `  quern transcribe -m whisper-small.gguf talk.mp3
@@ -50,6 +53,7 @@ with their times, verbose_json has all that is known, as OpenAI's API does.
 	}
 	fs := cmd.Flags()
 	f.model.define(fs)
+	f.projector.define(fs, f.model.hub)
 	choiceVar(fs, &f.format, "format", "text", transcribe.Formats, "what is written")
 	fs.StringVar(&f.language, "language", "",
 		"`LANGUAGE` that is spoken, such as de or german (default: the one that is heard)")
@@ -75,19 +79,33 @@ func (f *transcribeFlags) run(cmd *cobra.Command, files []string) (err error) {
 	if f.once {
 		f.options.Temperatures = []float32{0}
 	}
-	head, err := f.model.readHead()
+	s, err := f.model.settings()
+	if err != nil {
+		return err
+	}
+	f.projector.apply(&s)
+	head, err := f.model.files.ReadHead(f.model.path, s)
 	if err != nil {
 		return err
 	}
 	defer head.Close()
-	v, err := transcribe.NewVocabulary(head.Tokenizer)
-	if err == nil && head.Config.Sound.Bands == 0 {
+	l := &transcribe.Listener{Config: head.Config, Tokenizer: head.Tokenizer}
+	switch {
+	case head.Config.Sound.Bands > 0:
+		l.Vocabulary, err = transcribe.NewVocabulary(head.Tokenizer)
+		head.Settings.Ctx = head.Config.NCtx
+	case head.HasProjector():
+		l.Template, _, err = head.Template(launch.Template{})
+		head.Settings.Ctx = min(head.Config.NCtx, chatContext)
+	default:
 		err = transcribe.ErrModel
+	}
+	if err == nil {
+		err = l.Writes(f.format)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", f.model.path, err)
 	}
-	head.Settings.Ctx = head.Config.NCtx
 	m, err := f.model.open(head, cmd.ErrOrStderr())
 	if err != nil {
 		return err
@@ -98,28 +116,30 @@ func (f *transcribeFlags) run(cmd *cobra.Command, files []string) (err error) {
 		return fmt.Errorf("%s: %w", f.model.path, err)
 	}
 	defer loop.Close()
-	hears, err := transcribe.NewEngine(head.Config, m.Device.Budget(), func(r *engine.Request) (transcribe.Ticket, error) {
-		return loop.Submit(r)
-	})
-	if err != nil {
+	l.Projector, l.Ctx, l.Budget = m.Projector, m.Engine.Ctx(), m.Device.Budget()
+	l.Request.Adapters = m.Adapters
+	l.Submit = func(r *engine.Request) (transcribe.Ticket, error) { return loop.Submit(r) }
+	if err := l.Can(); err != nil {
 		return fmt.Errorf("%s: %w", f.model.path, err)
 	}
-	defer hears.Close()
 	for _, name := range files {
 		samples, err := readSound(cmd.Context(), name, m.Device.Budget())
 		if err != nil {
 			return err
 		}
-		if err := f.file(cmd, name, samples, hears, v); err != nil {
+		if err := f.file(cmd, name, samples, l); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
 	return nil
 }
 
+// chatContext is how many positions models that chat have here: a part of a sound and what is said in it have fewer.
+const chatContext = 4096
+
 // file transcribes a file. Lines and captions are written as they are heard.
 func (f *transcribeFlags) file(
-	cmd *cobra.Command, name string, samples []float32, hears *transcribe.Engine, v *transcribe.Vocabulary,
+	cmd *cobra.Command, name string, samples []float32, l *transcribe.Listener,
 ) error {
 	out := bufio.NewWriter(cmd.OutOrStdout())
 	o, begun, cues := f.options, time.Now(), 0
@@ -141,7 +161,7 @@ func (f *transcribeFlags) file(
 			return cmp.Or(err, out.Flush())
 		}
 	}
-	r, err := transcribe.Transcribe(cmd.Context(), hears, v, samples, o)
+	r, err := l.Transcribe(cmd.Context(), samples, o)
 	if err != nil {
 		return err
 	}
@@ -157,7 +177,7 @@ func (f *transcribeFlags) file(
 	if f.speed {
 		took := time.Since(begun).Seconds()
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %.2f s of sound in %.2f s, %.1f times as fast as it is spoken; language %s\n",
-			name, r.Duration, took, r.Duration/took, r.Language)
+			name, r.Duration, took, r.Duration/took, cmp.Or(r.Language, "not told"))
 	}
 	return out.Flush()
 }

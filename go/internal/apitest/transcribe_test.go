@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"math"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/quern-llm/quern"
 	"github.com/quern-llm/quern/go/internal/speechtest"
+	"github.com/quern-llm/quern/go/scripted"
 )
 
 var exclaims = sync.OnceValues(func() ([]byte, error) {
@@ -66,6 +69,42 @@ func TestTranscribe(t *testing.T) {
 			whole.Language != "de" || segments < 3 || !strings.HasPrefix(whole.Text, "!!") {
 			t.Errorf("%s: %+v, %v; %d segments say %q", name, whole, err, segments, &text)
 		}
+	}
+}
+
+// A model that chats and hears transcribes too, part by part.
+func TestTranscribeByChat(t *testing.T) {
+	t.Parallel()
+	says := scripted.Model{Template: "{{ messages[-1].content }}", Controls: []string{"<asr_text>"},
+		Scripts: []scripted.Script{{Text: "language German<asr_text>Guten Tag."}}}
+	file, err := says.GGUF()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ears, err := speechtest.Hearing(1 << 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "ears.gguf")
+	if err := os.WriteFile(path, ears, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m, err := quern.Open(t.Context(), "says", quern.WithReaderAt(bytes.NewReader(file), int64(len(file))), quern.WithProjector(path),
+		quern.WithKVMemory(8<<20))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	if !m.Info().Speech {
+		t.Error("it does not transcribe")
+	}
+	r, err := m.Transcript(t.Context(), quern.Speech{Audio: speechtest.WAV(40 * 16000)})
+	if err != nil || r.Text != "Guten Tag. Guten Tag." || r.Language != "de" || len(r.Segments) != 2 || r.Segments[1].End != 40*time.Second {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if _, err := m.Transcript(t.Context(), quern.Speech{Audio: speechtest.WAV(16000), Translate: true}); !errors.Is(err, quern.ErrInvalid) ||
+		!strings.Contains(err.Error(), "Speech.Translate: ") {
+		t.Errorf("a translation: %v", err)
 	}
 }
 

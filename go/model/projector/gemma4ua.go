@@ -15,6 +15,7 @@ var gemma4ua = Kind{
 		b.BegunRows()
 		b.Beside(1).Norm(kernel.RMS, "").Product("mm.a.input_projection").Out()
 	},
+	Ask: gemma4Ask,
 	hear: func(e *Encoder, samples []float32) []Part {
 		var parts []Part
 		for from := 0; from < len(samples); from += samplesOfInput {
@@ -23,6 +24,11 @@ var gemma4ua = Kind{
 		return said("<|audio>", parts, "<audio|>")
 	},
 }
+
+// gemma4Ask is that of the model card.
+var gemma4Ask = Ask{Text: "Transcribe the following speech segment in its original language.\n\nFollow these specific instructions for " +
+	"formatting the answer:\n* Only output the transcription, with no newlines.\n* When transcribing numbers, write the digits, i.e. " +
+	"write 1.7 and not one point seven, and write 3 instead of three."}
 
 // samplesOfRow is 40 ms of sound, and samplesOfInput 30 s.
 const (

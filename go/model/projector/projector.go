@@ -59,10 +59,15 @@ type Kind struct {
 	build  func(e *Encoder, b *Builder)
 	see    func(e *Encoder, p *picture.RGB) []Part
 	hear   func(e *Encoder, samples []float32) []Part // 16,000 a second
+	Ask    Ask                                        // for what is said
 
 	unsized  bool                 // files may say that pictures are of no size
 	bothWays func(width int) bool // whether tokens of a picture see each other in both directions in text models of this width; nil: no
 }
+
+// An Ask is what the publisher of models says in a message for what is said in a sound, beside the sound. Of the zero value
+// nothing is known.
+type Ask struct{ System, Text string }
 
 // kinds is the supported kinds, in the order in which errors list them.
 var kinds = []*Kind{

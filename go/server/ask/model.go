@@ -104,6 +104,18 @@ type Speech struct {
 	Vocabulary *transcribe.Vocabulary
 }
 
+// Listener returns what transcribes, for requests that are as the caller sets Request.
+func (m *Model) Listener() *transcribe.Listener {
+	l := &transcribe.Listener{
+		Tokenizer: m.Tokenizer, Template: m.Template, Projector: m.Projector, Ctx: m.Ctx, Budget: m.Memory,
+		Submit: func(r *engine.Request) (transcribe.Ticket, error) { return m.Engine.Submit(r) },
+	}
+	if m.Speech != nil {
+		l.Config, l.Vocabulary = m.Speech.Config, m.Speech.Vocabulary
+	}
+	return l
+}
+
 // ModelInfo is what the API reports about a model.
 type ModelInfo struct {
 	Arch      string `json:"architecture"`

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/media/sound"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/server/answer"
@@ -54,9 +53,9 @@ func (q *transcriptionQuery) Fields() []field.Field {
 	list := append([]field.Field{
 		field.Input("file", &q.file, "The sound: WAV, MP3 or FLAC."),
 		field.Input("prompt", field.Text(&q.prompt),
-			"Text that may have come before, with names and words that are spelt so."),
+			"Text that may have come before, with names and words that are spelt so; what a model that chats is also told."),
 		field.Setting("response_format", field.OneOf(&q.format, transcribe.Formats...),
-			"srt and vtt are captions, verbose_json has all that is known."),
+			"srt and vtt are captions, verbose_json has all that is known. Models that chat tell no times."),
 		field.Setting("temperature", field.Float(&q.temperature, 0, 1),
 			"Draw tokens at this temperature. At 0 the likeliest are taken, and drawn at higher temperatures where a text is "+
 				"unlikely or repeats itself."),
@@ -111,12 +110,19 @@ func (s *API) transcribe(req *answer.Request, q *transcriptionQuery) error {
 	if err := req.Read(q); err != nil {
 		return err
 	}
-	if m.Speech == nil {
-		return reply.Unsupported("this model does not transcribe, as Whisper does")
+	l := m.Listener()
+	if err := l.Can(); err != nil {
+		return reply.Unsupported("this model: %v", err)
 	}
 	o, err := q.options()
 	if err != nil {
 		return err
+	}
+	if err := l.Writes(q.format); err != nil {
+		return reply.Invalid("response_format", "%v", err)
+	}
+	if l.Vocabulary == nil && len(q.times) > 0 {
+		return reply.Invalid("timestamp_granularities[]", "this model tells no times; leave it out")
 	}
 	asked, err := req.Asked(&q.Reads)
 	if err != nil {
@@ -128,14 +134,7 @@ func (s *API) transcribe(req *answer.Request, q *transcriptionQuery) error {
 	}
 	req.File = nil
 	req.Made()
-	hears, err := transcribe.NewEngine(m.Speech.Config, m.Memory, func(r *engine.Request) (transcribe.Ticket, error) {
-		return m.Engine.Submit(r)
-	})
-	if err != nil {
-		return err
-	}
-	defer hears.Close()
-	hears.Request = asked
+	l.Request = asked
 	ctx := req.Context()
 	var events *reply.Stream
 	if q.stream {
@@ -144,11 +143,11 @@ func (s *API) transcribe(req *answer.Request, q *transcriptionQuery) error {
 			return send(events, transcriptionDelta{"transcript.text.delta", s.Text})
 		}
 	}
-	r, err := transcribe.Transcribe(ctx, hears, m.Speech.Vocabulary, samples, o)
-	var wrong *transcribe.LanguageError
+	r, err := l.Transcribe(ctx, samples, o)
+	var wrong *transcribe.OptionError
 	switch {
 	case errors.As(err, &wrong):
-		err = reply.Invalid("language", "%v", err)
+		err = reply.Invalid(wrong.Option, "%v", err)
 	case ctx.Err() != nil && err != nil:
 		err = reply.ErrGone
 	}
