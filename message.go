@@ -43,9 +43,10 @@ type ToolCall struct {
 
 // A ToolResult is what a tool answers to a call.
 type ToolResult struct {
-	ID   string `json:"id"`   // of the call
-	Name string `json:"name"` // of the tool; "": that of the call
-	Text string `json:"text"`
+	ID    string `json:"id"`   // of the call
+	Name  string `json:"name"` // of the tool; "": that of the call
+	Text  string `json:"text"`
+	Parts []Part `json:"parts,omitempty"` // what comes after the text: more texts, images and sounds
 }
 
 // System returns a message that says how the model is to answer. It comes first.
@@ -57,9 +58,10 @@ func User(text string) Message { return Message{RoleUser, []Part{{Text: text}}} 
 // Assistant returns a message of the model. As the last one of a conversation it is the beginning of the answer.
 func Assistant(text string) Message { return Message{RoleAssistant, []Part{{Text: text}}} }
 
-// ResultOf returns the message that answers a call of a tool.
-func ResultOf(call ToolCall, text string) Message {
-	return Message{RoleTool, []Part{{Result: &ToolResult{call.ID, call.Name, text}}}}
+// ResultOf returns the message that answers a call of a tool with a text, or with parts after it: texts, images and sounds. A
+// model that takes none of a kind is told so in their place.
+func ResultOf(call ToolCall, text string, more ...Part) Message {
+	return Message{RoleTool, []Part{{Result: &ToolResult{call.ID, call.Name, text, more}}}}
 }
 
 // Text returns the text of the message, without reasoning, calls and results.
@@ -114,6 +116,34 @@ func rendered(messages []Message) ([]chat.Message, error) {
 	return all, nil
 }
 
+// content returns a text, an image or a sound.
+func (p Part) content() chat.Part {
+	switch {
+	case p.Image != nil:
+		return chat.Part{Medium: &chat.Medium{Kind: chat.Picture, Data: p.Image}}
+	case p.Audio != nil:
+		return chat.Part{Medium: &chat.Medium{Kind: chat.Sound, Data: p.Audio}}
+	}
+	return chat.Part{Text: p.Text}
+}
+
+// content returns what a tool answered.
+func (r *ToolResult) content() (c chat.Content, err error) {
+	if len(r.Parts) == 0 {
+		return chat.Text(r.Text), nil
+	}
+	if r.Text != "" {
+		c.Parts = chat.Texts(r.Text)
+	}
+	for i, p := range r.Parts {
+		if p.Reasoning != "" || p.Call != nil || p.Result != nil {
+			return c, fmt.Errorf("part %d of a result is no text, image or sound", i)
+		}
+		c.Parts = append(c.Parts, p.content())
+	}
+	return c, nil
+}
+
 func (m Message) rendered() ([]chat.Message, error) {
 	one := chat.Message{Role: string(m.Role)}
 	var parts []chat.Part
@@ -137,17 +167,15 @@ func (m Message) rendered() ([]chat.Message, error) {
 				ID: p.Call.ID, Type: "function", Function: chat.Function{Name: p.Call.Name, Arguments: chat.Arguments(p.Call.Arguments)},
 			})
 		case p.Result != nil:
-			results = append(results, chat.Message{
-				Role: "tool", ToolCallID: p.Result.ID, Name: p.Result.Name, Content: chat.Text(p.Result.Text),
-			})
+			content, err := p.Result.content()
+			if err != nil {
+				return nil, invalid(fmt.Sprintf("part %d: %v", k, err))
+			}
+			results = append(results, chat.Message{Role: "tool", ToolCallID: p.Result.ID, Name: p.Result.Name, Content: content})
 		case p.Reasoning != "":
 			one.ReasoningContent += p.Reasoning
-		case p.Image != nil:
-			parts = append(parts, chat.Part{Medium: &chat.Medium{Kind: chat.Picture, Data: p.Image}})
-		case p.Audio != nil:
-			parts = append(parts, chat.Part{Medium: &chat.Medium{Kind: chat.Sound, Data: p.Audio}})
 		default:
-			parts = append(parts, chat.Part{Text: p.Text})
+			parts = append(parts, p.content())
 		}
 	}
 	switch m.Role {

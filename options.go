@@ -270,7 +270,7 @@ func (s *settings) head(ctx context.Context, m *Model, name string) (*launch.Hea
 
 // locate returns the path of the model of a name, which is downloaded if need be.
 func (s *settings) locate(ctx context.Context, name string) (string, error) {
-	if _, err := os.Stat(name); err == nil || name == demo.Name {
+	if _, err := os.Stat(name); err == nil || name == demo.Name || name == demo.Vision {
 		return name, nil
 	}
 	if name == "" {

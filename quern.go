@@ -43,6 +43,9 @@ import (
 // Demo is the name of a tiny model that is part of this package: it tells short stories, and needs no file.
 const Demo = demo.Name
 
+// DemoVision is the name of another one, which sees: it names coloured shapes, digits and letters in a picture.
+const DemoVision = demo.Vision
+
 // A Model is an open model. Its methods may be called by any number of goroutines.
 type Model struct {
 	device   *Device

@@ -21,6 +21,7 @@ import (
 
 	"github.com/quern-llm/quern"
 	"github.com/quern-llm/quern/go/launch"
+	"github.com/quern-llm/quern/go/querntest"
 	"github.com/quern-llm/quern/go/scripted"
 )
 
@@ -870,5 +871,42 @@ func TestPanics(t *testing.T) {
 	})
 	if got := complete(t, m, story(12)).Text(); got != goesOn {
 		t.Errorf("%q", got)
+	}
+}
+
+// A model that sees is shown the pictures that tools answer with; others are told that there is one.
+func TestPicturesOfTools(t *testing.T) {
+	red := querntest.RedSquare(t)
+	camera, err := quern.NewTool("look", "What the camera sees.", func(context.Context, struct{}) ([]quern.Part, error) {
+		return []quern.Part{{Image: red}, {Text: "What colour is it?"}}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := camera.Call(t.Context(), []byte("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := quern.ToolCall{ID: "1", Name: "look", Arguments: "{}"}
+	r := quern.Request{Messages: []quern.Message{
+		quern.User("What is this?"), {Role: quern.RoleAssistant, Parts: []quern.Part{{Call: &call}}}, quern.ResultOf(call, "", answer...),
+	}, MaxTokens: 8, Temperature: new(0.0)}
+	ask := func(m *quern.Model) *quern.Result {
+		t.Helper()
+		result, err := m.Complete(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return result
+	}
+	if seen := ask(querntest.Viewer(t)); strings.TrimSpace(seen.Text()) != "Red." {
+		t.Errorf("%q", seen.Text())
+	}
+	if blind := ask(open(t, quern.Demo)); blind.Usage.PromptTokens < 20 {
+		t.Errorf("a prompt of %d tokens", blind.Usage.PromptTokens)
+	}
+	r.Messages[2].Parts[0].Result.Parts[1] = quern.Part{Reasoning: "Red."}
+	if _, err := open(t, quern.Demo).Complete(t.Context(), r); !errors.Is(err, quern.ErrInvalid) || strings.Contains(err.Error(), "\n") {
+		t.Error(err)
 	}
 }

@@ -214,7 +214,11 @@ func (m *Model) input(ctx context.Context, r *Request) (in chat.Input, err error
 		return in, invalid("the messages have no parts")
 	}
 	for i := range in.Messages {
-		for _, one := range in.Messages[i].Content.Media() {
+		c := &in.Messages[i].Content
+		if in.Messages[i].Role == string(RoleTool) { // what a tool answers is not the program's choice
+			*c = c.Taken(m.open.Projector.Takes)
+		}
+		for _, one := range c.Media() {
 			if one.Kind, err = reading.KindOf(one.Data); err != nil {
 				return in, invalid(fmt.Sprintf("message %d: %v", i, err))
 			}

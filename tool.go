@@ -19,13 +19,14 @@ type Tool struct {
 	Name        string          // 1 to 128 of the characters a-z A-Z 0-9 _ - . : /
 	Description string          // what the model is told of it
 	Parameters  json.RawMessage // the JSON schema of the arguments; nil: none
-	// Call answers a call. What goes wrong in the tool is best an answer too: the model may correct itself.
-	Call func(ctx context.Context, arguments json.RawMessage) (string, error)
+	// Call answers a call, with texts, images and sounds. What goes wrong in the tool is best an answer too: the model may
+	// correct itself.
+	Call func(ctx context.Context, arguments json.RawMessage) ([]Part, error)
 }
 
 // NewTool returns a tool that calls f. In is a struct: its fields are the arguments, named as encoding/json names them and
 // described by the tag jsonschema; those that may be left out have omitempty. What f returns is given to the model as JSON,
-// and a string as it is. A type that has no schema, such as a recursive one, is [ErrInvalid].
+// and a string, a [Part] or a []Part as it is. A type that has no schema, such as a recursive one, is [ErrInvalid].
 //
 //	type place struct {
 //		City string `json:"city" jsonschema:"such as Paris"`
@@ -42,20 +43,25 @@ func NewTool[In, Out any](name, description string, f func(context.Context, In) 
 		return Tool{}, invalid(fmt.Sprintf("the tool %s: the function is nil", name))
 	}
 	t := Tool{Name: name, Description: description, Parameters: schema}
-	t.Call = func(ctx context.Context, arguments json.RawMessage) (string, error) {
+	t.Call = func(ctx context.Context, arguments json.RawMessage) ([]Part, error) {
 		var in In
 		if err := json.Unmarshal(arguments, &in); err != nil {
-			return "", fmt.Errorf("the arguments: %w", err)
+			return nil, fmt.Errorf("the arguments: %w", err)
 		}
 		out, err := f(ctx, in)
 		if err != nil {
-			return "", err
+			return nil, err
 		}
-		if text, ok := any(out).(string); ok {
-			return text, nil
+		switch out := any(out).(type) {
+		case string:
+			return []Part{{Text: out}}, nil
+		case Part:
+			return []Part{out}, nil
+		case []Part:
+			return out, nil
 		}
 		b, err := json.Marshal(out)
-		return string(b), err
+		return []Part{{Text: string(b)}}, err
 	}
 	return t, t.check()
 }
@@ -160,12 +166,12 @@ func run(ctx context.Context, r Request, ask func(context.Context, Request) iter
 			}
 			var results []Message
 			for _, call := range result.Message.Calls() {
-				text, err := callTool(ctx, r.Tools, call)
+				result, err := callTool(ctx, r.Tools, call)
 				if err != nil {
 					yield(Event{}, err)
 					return
 				}
-				results = append(results, ResultOf(call, text))
+				results = append(results, result)
 			}
 			told(results...)
 			r.Messages = append(append(r.Messages, result.Message), results...)
@@ -177,20 +183,22 @@ func run(ctx context.Context, r Request, ask func(context.Context, Request) iter
 }
 
 // callTool returns what a tool answers to a call. An error is that of the context.
-func callTool(ctx context.Context, tools []Tool, call ToolCall) (string, error) {
+func callTool(ctx context.Context, tools []Tool, call ToolCall) (Message, error) {
 	if ctx.Err() != nil {
-		return "", context.Cause(ctx)
+		return Message{}, context.Cause(ctx)
 	}
 	i := slices.IndexFunc(tools, func(t Tool) bool { return t.Name == call.Name })
 	if i < 0 {
-		return "error: there is no tool of that name", nil
+		return ResultOf(call, "error: there is no tool of that name"), nil
 	}
-	text, err := tools[i].Call(ctx, json.RawMessage(call.Arguments))
+	parts, err := tools[i].Call(ctx, json.RawMessage(call.Arguments))
 	switch {
-	case err == nil:
-		return text, nil
-	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
-		return "", context.Cause(ctx)
+	case err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()):
+		return Message{}, context.Cause(ctx)
+	case err != nil:
+		return ResultOf(call, "error: "+err.Error()), nil
+	case len(parts) == 1 && parts[0].Text != "":
+		return ResultOf(call, parts[0].Text), nil
 	}
-	return "error: " + err.Error(), nil
+	return ResultOf(call, "", parts...), nil
 }

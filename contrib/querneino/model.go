@@ -11,6 +11,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -258,8 +259,13 @@ func messageOf(in *schema.Message) (quern.Message, error) {
 	case schema.System, schema.User:
 		return quern.Message{Role: quern.Role(in.Role), Parts: parts}, nil
 	case schema.Tool:
-		text := quern.Message{Parts: parts}.Text()
-		return quern.ResultOf(quern.ToolCall{ID: in.ToolCallID, Name: in.ToolName}, text), nil
+		call := quern.ToolCall{ID: in.ToolCallID, Name: in.ToolName}
+		for _, p := range parts {
+			if p.Image != nil || p.Audio != nil {
+				return quern.ResultOf(call, "", parts...), nil
+			}
+		}
+		return quern.ResultOf(call, quern.Message{Parts: parts}.Text()), nil
 	case schema.Assistant:
 		if in.ReasoningContent != "" {
 			parts = slices.Insert(parts, 0, quern.Part{Reasoning: in.ReasoningContent})
@@ -274,13 +280,22 @@ func messageOf(in *schema.Message) (quern.Message, error) {
 	return quern.Message{}, fmt.Errorf("%w: the role %q, want system, user, assistant or tool", quern.ErrInvalid, in.Role)
 }
 
+// fileOf returns the file of a text in base64.
+func fileOf(text string) ([]byte, error) {
+	data, err := base64.StdEncoding.DecodeString(text)
+	if err == nil && len(data) == 0 {
+		err = errors.New("it is empty")
+	}
+	return data, err
+}
+
 // partsOf returns what a message holds: its parts in any of three fields, else its Content.
 func partsOf(in *schema.Message) (parts []quern.Part, err error) {
 	add := func(kind schema.ChatMessagePartType, text string) {
 		if kind == schema.ChatMessagePartTypeText {
 			parts = append(parts, quern.Part{Text: text})
 		} else if err == nil {
-			err = fmt.Errorf("%w: a part of the type %s; models read text, and images as base64", quern.ErrUnsupported, kind)
+			err = fmt.Errorf("%w: a part of the type %s; models read texts, and pictures and sounds in base64", quern.ErrUnsupported, kind)
 		}
 	}
 	//lint:ignore SA1019 older programs have it
@@ -288,15 +303,22 @@ func partsOf(in *schema.Message) (parts []quern.Part, err error) {
 		add(p.Type, p.Text)
 	}
 	for _, p := range in.UserInputMultiContent {
-		if p.Image == nil || p.Image.Base64Data == nil {
+		switch {
+		case p.Image != nil && p.Image.Base64Data != nil:
+			data, bad := fileOf(*p.Image.Base64Data)
+			if bad != nil {
+				return nil, fmt.Errorf("%w: an image: %w", quern.ErrInvalid, bad)
+			}
+			parts = append(parts, quern.Part{Image: data})
+		case p.Audio != nil && p.Audio.Base64Data != nil:
+			data, bad := fileOf(*p.Audio.Base64Data)
+			if bad != nil {
+				return nil, fmt.Errorf("%w: a sound: %w", quern.ErrInvalid, bad)
+			}
+			parts = append(parts, quern.Part{Audio: data})
+		default:
 			add(p.Type, p.Text)
-			continue
 		}
-		image, bad := base64.StdEncoding.DecodeString(*p.Image.Base64Data)
-		if bad != nil {
-			return nil, fmt.Errorf("%w: an image: %w", quern.ErrInvalid, bad)
-		}
-		parts = append(parts, quern.Part{Image: image})
 	}
 	for _, p := range in.AssistantGenMultiContent {
 		add(p.Type, p.Text)

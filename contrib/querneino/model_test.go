@@ -2,6 +2,7 @@ package querneino_test
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"io"
 	"math"
@@ -277,6 +278,27 @@ func TestToolChoice(t *testing.T) {
 		}
 		if got != o.want {
 			t.Errorf("%q was called, want %q", got, o.want)
+		}
+	}
+}
+
+// Pictures of the user and of tools are seen.
+func TestPictures(t *testing.T) {
+	t.Parallel()
+	c := querneino.NewChatModel(querntest.Viewer(t), quern.Request{Temperature: new(0.0), MaxTokens: 8})
+	square := base64.StdEncoding.EncodeToString(querntest.RedSquare(t))
+	parts := []schema.MessageInputPart{
+		{Type: schema.ChatMessagePartTypeImageURL, Image: &schema.MessageInputImage{MessagePartCommon: schema.MessagePartCommon{Base64Data: &square}}},
+		{Type: schema.ChatMessagePartTypeText, Text: "What colour is it?"},
+	}
+	call := schema.AssistantMessage("", []schema.ToolCall{{ID: "1", Function: schema.FunctionCall{Name: "look", Arguments: "{}"}}})
+	for name, input := range map[string][]*schema.Message{
+		"a user": {{Role: schema.User, UserInputMultiContent: parts}},
+		"a tool": {schema.UserMessage("Hello"), call, {Role: schema.Tool, ToolCallID: "1", UserInputMultiContent: parts}},
+	} {
+		got, err := c.Generate(t.Context(), input)
+		if err != nil || strings.TrimSpace(got.Content) != "Red." {
+			t.Errorf("%s: %v, %v", name, got, err)
 		}
 	}
 }

@@ -62,7 +62,7 @@ func modelOptions(name string) *ai.ModelOptions {
 	return &ai.ModelOptions{
 		Label: "Quern - " + name, ConfigSchema: core.InferSchemaMap(Config{}),
 		Supports: &ai.ModelSupports{
-			Constrained: ai.ConstrainedSupportAll, Multiturn: true, SystemRole: true, ToolChoice: true, Tools: true,
+			Constrained: ai.ConstrainedSupportAll, Media: true, Multiturn: true, SystemRole: true, ToolChoice: true, Tools: true,
 		},
 	}
 }

@@ -2,6 +2,7 @@ package querngenkit_test
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"slices"
 	"strings"
@@ -200,6 +201,27 @@ func TestOptions(t *testing.T) {
 	}
 }
 
+// Pictures of the user and of tools are seen.
+func TestPictures(t *testing.T) {
+	t.Parallel()
+	g := start(t, querntest.Viewer(t), quern.Request{Temperature: new(0.0), MaxTokens: 8})
+	picture := ai.NewMediaPart("image/png", "data:image/png;base64,"+base64.StdEncoding.EncodeToString(querntest.RedSquare(t)))
+	question := ai.NewTextPart("What colour is it?")
+	shown := &ai.ToolResponse{Name: "look", Ref: "1", Output: "", Content: []*ai.Part{picture, question}}
+	for name, messages := range map[string][]*ai.Message{
+		"a user": {ai.NewUserMessage(picture, question)},
+		"a tool": {
+			ai.NewUserTextMessage("Hello"), ai.NewModelMessage(ai.NewToolRequestPart(&ai.ToolRequest{Name: "look", Ref: "1", Input: map[string]any{}})),
+			ai.NewMessage(ai.RoleTool, nil, ai.NewToolResponsePart(shown)),
+		},
+	} {
+		got, err := genkit.Generate(t.Context(), g, ai.WithMessages(messages...))
+		if err != nil || strings.TrimSpace(got.Text()) != "Red." {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
+	}
+}
+
 // What is not valid or not there is an error.
 func TestErrors(t *testing.T) {
 	t.Parallel()
@@ -210,7 +232,7 @@ func TestErrors(t *testing.T) {
 		options []ai.GenerateOption
 		says    string
 	}{
-		"an image":      {[]ai.GenerateOption{ai.WithMessages(ai.NewUserMessage(ai.NewMediaPart("image/png", "data:image/png;base64,iVBORw0KGgo=")))}, "media"},
+		"an image":      {[]ai.GenerateOption{ai.WithMessages(ai.NewUserMessage(ai.NewMediaPart("image/png", "data:image/png;base64,iVBORw0KGgo=")))}, "picture"},
 		"a version":     {[]ai.GenerateOption{prompt, ai.WithConfig(&ai.GenerationCommonConfig{Version: "2"})}, "version"},
 		"an option":     {[]ai.GenerateOption{prompt, ai.WithConfig(map[string]any{"mood": "good"})}, "mood"},
 		"a temperature": {[]ai.GenerateOption{prompt, ai.WithConfig(map[string]any{"temperature": "hot"})}, "temperature"},

@@ -2,9 +2,11 @@ package querngenkit
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/firebase/genkit/go/ai"
 
@@ -166,29 +168,59 @@ func partOf(part *ai.Part) (quern.Part, error) {
 		}
 		return quern.Part{Call: &quern.ToolCall{ID: part.ToolRequest.Ref, Name: part.ToolRequest.Name, Arguments: string(arguments)}}, nil
 	case part.IsToolResponse():
-		text, err := answerOf(part.ToolResponse)
-		return quern.Part{Result: &quern.ToolResult{ID: part.ToolResponse.Ref, Name: part.ToolResponse.Name, Text: text}}, err
+		result, err := answerOf(part.ToolResponse)
+		return quern.Part{Result: result}, err
+	case part.IsMedia():
+		return mediumOf(part)
 	}
-	return quern.Part{}, unsupported("a part that is no text and no call; models read text only")
+	return quern.Part{}, unsupported("a part that is no text, picture, sound or call")
 }
 
-// answerOf returns what a tool answered: JSON, or a text as it is.
-func answerOf(r *ai.ToolResponse) (string, error) {
+// mediumOf returns a picture or a sound.
+func mediumOf(part *ai.Part) (quern.Part, error) {
+	kind, text, ok := strings.Cut(part.Text, ";base64,")
+	if !ok || !strings.HasPrefix(kind, "data:") {
+		return quern.Part{}, unsupported("a link to a picture or a sound; want a data URL in base64")
+	}
+	data, err := base64.StdEncoding.DecodeString(text)
+	if err != nil || len(data) == 0 {
+		return quern.Part{}, invalid("a picture or a sound is not in base64")
+	}
+	if strings.HasPrefix(part.ContentType, "audio/") || strings.HasPrefix(kind, "data:audio/") {
+		return quern.Part{Audio: data}, nil
+	}
+	return quern.Part{Image: data}, nil
+}
+
+// answerOf returns what a tool answered: JSON, or a text as it is, and what else there is.
+func answerOf(r *ai.ToolResponse) (*quern.ToolResult, error) {
+	out := &quern.ToolResult{ID: r.Ref, Name: r.Name}
 	text, plain := r.Output.(string)
 	if !plain && (r.Output != nil || len(r.Content) == 0) {
 		b, err := json.Marshal(r.Output)
 		if err != nil {
-			return "", invalid("what %s answered: %w", r.Name, err)
+			return nil, invalid("what %s answered: %w", r.Name, err)
 		}
 		text = string(b)
 	}
+	out.Text = text
 	for _, p := range r.Content {
-		if !p.IsText() {
-			return "", unsupported("what %s answered has a part that is no text; models read text only", r.Name)
+		switch {
+		case p.IsText() && out.Parts == nil:
+			out.Text += p.Text
+		case p.IsText():
+			out.Parts = append(out.Parts, quern.Part{Text: p.Text})
+		case p.IsMedia():
+			medium, err := mediumOf(p)
+			if err != nil {
+				return nil, fmt.Errorf("what %s answered: %w", r.Name, err)
+			}
+			out.Parts = append(out.Parts, medium)
+		default:
+			return nil, unsupported("what %s answered has a part that is no text, picture or sound", r.Name)
 		}
-		text += p.Text
 	}
-	return text, nil
+	return out, nil
 }
 
 // partsOf returns what Genkit has for a part: nothing for an empty one, and for a call that was cut.

@@ -2,6 +2,7 @@ package quernlangchain_test
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -181,6 +182,22 @@ func TestToolChoice(t *testing.T) {
 	}
 }
 
+// Pictures are seen, as bytes and as data URLs.
+func TestPictures(t *testing.T) {
+	t.Parallel()
+	l := quernlangchain.New(querntest.Viewer(t), quern.Request{MaxTokens: 8})
+	square := querntest.RedSquare(t)
+	url := "data:image/png;base64," + base64.StdEncoding.EncodeToString(square)
+	for _, picture := range []llms.ContentPart{llms.BinaryPart("image/png", square), llms.ImageURLPart(url)} {
+		got, err := l.GenerateContent(t.Context(), []llms.MessageContent{{
+			Role: llms.ChatMessageTypeHuman, Parts: []llms.ContentPart{picture, llms.TextPart("What colour is it?")},
+		}}, llms.WithTemperature(0))
+		if err != nil || strings.TrimSpace(got.Choices[0].Content) != "Red." {
+			t.Errorf("%+v, %v", got, err)
+		}
+	}
+}
+
 // What is not valid or not there is one line, of a kind that the framework knows and of one that quern does.
 func TestErrors(t *testing.T) {
 	t.Parallel()
@@ -196,7 +213,7 @@ func TestErrors(t *testing.T) {
 		code     error
 		want     error
 	}{
-		"an image":    {human(llms.BinaryPart("image/png", []byte("PNG"))), one, llms.ErrNotImplemented, quern.ErrUnsupported},
+		"an image":    {human(llms.BinaryPart("image/png", []byte("\x89PNG\r\n\x1a\n"))), one, llms.ErrNotImplemented, quern.ErrUnsupported},
 		"a link":      {human(llms.ImageURLPart("https://example.com/cat.png")), one, llms.ErrNotImplemented, quern.ErrUnsupported},
 		"a role":      {[]llms.MessageContent{llms.TextParts("judge", "Hello")}, one, llms.ErrInvalidRequest, quern.ErrInvalid},
 		"a call":      {human(llms.ToolCall{FunctionCall: &llms.FunctionCall{Name: "f"}}), one, llms.ErrInvalidRequest, quern.ErrInvalid},

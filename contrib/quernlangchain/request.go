@@ -1,10 +1,12 @@
 package quernlangchain
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/tmc/langchaingo/llms"
 
@@ -184,8 +186,31 @@ func partOf(part llms.ContentPart) (quern.Part, error) {
 		}
 	case llms.ToolCallResponse:
 		return quern.Part{Result: &quern.ToolResult{ID: p.ToolCallID, Name: p.Name, Text: p.Content}}, nil
+	case llms.BinaryContent:
+		return mediumOf(p.MIMEType, p.Data)
+	case llms.ImageURLContent:
+		kind, text, ok := strings.Cut(p.URL, ";base64,")
+		if !ok || !strings.HasPrefix(kind, "data:") {
+			return quern.Part{}, unsupported("a link to an image; want a data URL in base64, or a BinaryPart")
+		}
+		data, err := base64.StdEncoding.DecodeString(text)
+		if err != nil {
+			return quern.Part{}, invalid("an image is not in base64: %w", err)
+		}
+		return mediumOf("", data)
 	}
-	return quern.Part{}, unsupported("%T; models read text only", part)
+	return quern.Part{}, unsupported("%T; models read texts, pictures and sounds", part)
+}
+
+// mediumOf returns a picture or a sound.
+func mediumOf(mimeType string, data []byte) (quern.Part, error) {
+	switch {
+	case len(data) == 0:
+		return quern.Part{}, invalid("a picture or a sound is empty")
+	case strings.HasPrefix(mimeType, "audio/"):
+		return quern.Part{Audio: data}, nil
+	}
+	return quern.Part{Image: data}, nil
 }
 
 // arguments returns the arguments of a call as the model wrote them. Agents of LangChainGo have tools of one text, which

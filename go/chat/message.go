@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -60,6 +61,31 @@ func (c Content) String() string {
 		b.WriteString(p.Text)
 	}
 	return b.String()
+}
+
+// Taken returns the content with a text in place of each medium of a kind that a model does not take.
+func (c Content) Taken(takes func(Kind) bool) Content {
+	if !slices.ContainsFunc(c.Parts, func(p Part) bool { return p.Medium != nil && !takes(p.Medium.Kind) }) {
+		return c
+	}
+	c.Parts = slices.Clone(c.Parts)
+	for i, p := range c.Parts {
+		if p.Medium != nil && !takes(p.Medium.Kind) {
+			c.Parts[i] = Part{Text: fmt.Sprintf("(a %s, which this model cannot read)", cmp.Or(p.Medium.Kind.String(), "file"))}
+		}
+	}
+	return c
+}
+
+// Named is the content as one text that names each medium.
+func (c Content) Named() string {
+	c.Parts = slices.Clone(c.Parts)
+	for i, p := range c.Parts {
+		if p.Medium != nil {
+			c.Parts[i] = Part{Text: fmt.Sprintf("(a %s)", p.Medium.Kind)}
+		}
+	}
+	return c.String()
 }
 
 // Media are those of the content, in order.

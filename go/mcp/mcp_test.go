@@ -91,19 +91,19 @@ func TestToolbox(t *testing.T) {
 		t.Errorf("spec %s", got)
 	}
 	for _, c := range []struct{ name, arguments, want string }{
-		{"get_weather", `{"place":"Rome"}`, "21 °C in Rome\n(something that is no text)"},
-		{"web_get_weather", `{"place":"Oslo"}`, "21 °C in Oslo\n(something that is no text)"},
+		{"get_weather", `{"place":"Rome"}`, "21 °C in Rome\n(a picture)"},
+		{"web_get_weather", `{"place":"Oslo"}`, "21 °C in Oslo\n(a picture)"},
 		{"get_weather", `{"place":""}`, "error: which place?"},
 		{"get_weather", `{"place":`, "error: the arguments are not a JSON object"},
 		{"get_weather", `null`, "error: the arguments are not a JSON object"},
 		{"get_fish", `{}`, "error: there is no tool with the name get_fish"},
 	} {
-		if got, err := b.Call(t.Context(), c.name, c.arguments); got != c.want || err != nil {
+		if got, err := b.Call(t.Context(), c.name, c.arguments); got.Named() != c.want || err != nil {
 			t.Errorf("%s(%s): %q and %v, want %q", c.name, c.arguments, got, err, c.want)
 		}
 	}
-	if got, err := b.Call(t.Context(), "long", ""); err != nil || len(got) > maxResult+100 || !strings.HasSuffix(got, "é\n(cut after 256 KiB)") {
-		t.Errorf("%d bytes and %v", len(got), err)
+	if got, err := b.Call(t.Context(), "long", ""); err != nil || len(got.Text) > maxResult+100 || !strings.HasSuffix(got.Text, "é\n(cut after 256 KiB)") {
+		t.Errorf("%d bytes and %v", len(got.Text), err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -122,7 +122,7 @@ func TestServerCrashes(t *testing.T) {
 		if got, err := b.Call(t.Context(), "crash", "{}"); err == nil || !strings.Contains(err.Error(), "it wrote: out of cheese") {
 			t.Errorf("%q and %v", got, err)
 		}
-		if got, err := b.Call(t.Context(), "get_weather", `{"place":"Rome"}`); err != nil || !strings.HasPrefix(got, "21") {
+		if got, err := b.Call(t.Context(), "get_weather", `{"place":"Rome"}`); err != nil || !strings.HasPrefix(got.Named(), "21") {
 			t.Errorf("%q and %v", got, err)
 		}
 	}
@@ -340,11 +340,11 @@ func TestHostileAnswers(t *testing.T) {
 			if took := time.Since(begun); took > 30*time.Second {
 				t.Errorf("the call took %v", took)
 			}
-			if err == nil && !strings.HasPrefix(got, "error") || err != nil && (strings.ContainsAny(err.Error(), "\n\x1b\x00") || len(err.Error()) > 1000) {
+			if err == nil && !strings.HasPrefix(got.Named(), "error") || err != nil && (strings.ContainsAny(err.Error(), "\n\x1b\x00") || len(err.Error()) > 1000) {
 				t.Errorf("%.300q and %.300q, want an error of one line", got, fmt.Sprint(err))
 			}
 			spoilt.Store(false)
-			if got, err := b.Call(t.Context(), "get_weather", `{"place":"Rome"}`); err != nil || !strings.HasPrefix(got, "21") {
+			if got, err := b.Call(t.Context(), "get_weather", `{"place":"Rome"}`); err != nil || !strings.HasPrefix(got.Named(), "21") {
 				t.Errorf("the next call: %q and %v", got, err)
 			}
 		})
@@ -407,10 +407,50 @@ func TestPanics(t *testing.T) {
 	l := &link{server: stdio("server"), name: "x", version: "1", lock: make(chan struct{}, 1), session: broken}
 	l.watch(broken)
 	r, err := l.call(t.Context(), &sdk.CallToolParams{Name: "get_weather", Arguments: map[string]any{"place": "Rome"}})
-	if err != nil || !strings.Contains(result(r), "in Rome") {
+	if err != nil || !strings.Contains(result(r).Named(), "in Rome") {
 		t.Errorf("%v, %v", r, err)
 	}
 	if err := l.close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// A result has texts, pictures and sounds, and names what is something else.
+func TestResults(t *testing.T) {
+	long := strings.Repeat("x", maxResult-5)
+	text := func(s string) *sdk.TextContent { return &sdk.TextContent{Text: s} }
+	resource := func(mimeType string) *sdk.EmbeddedResource {
+		return &sdk.EmbeddedResource{Resource: &sdk.ResourceContents{URI: "a:b", MIMEType: mimeType, Blob: []byte("FILE")}}
+	}
+	for _, c := range []struct {
+		content []sdk.Content
+		failed  bool
+		want    []string // a medium is its kind and data
+	}{
+		{nil, false, []string{""}},
+		{nil, true, []string{"error: "}},
+		{[]sdk.Content{text("a"), text("b")}, true, []string{"error: a\nb"}},
+		{[]sdk.Content{text("a"), &sdk.ImageContent{Data: []byte("PNG")}, text("b"), text("c")}, false, []string{"a", "picture PNG", "b\nc"}},
+		{[]sdk.Content{&sdk.AudioContent{Data: []byte("WAV"), MIMEType: "audio/wav"}}, true, []string{"error: ", "sound WAV"}},
+		{[]sdk.Content{resource("image/png"), resource("audio/mpeg"), resource("text/csv")}, false,
+			[]string{"picture FILE", "sound FILE", "(a resource that is no text)"}},
+		{[]sdk.Content{&sdk.ImageContent{}}, false, []string{"(something that is no text)"}},
+		{[]sdk.Content{text(long), text("y\xff"), &sdk.ImageContent{Data: []byte("PNG")}, text("zz"), &sdk.ImageContent{Data: []byte("2")}}, false,
+			[]string{long + "\ny\ufffd", "picture PNG", "z\n(cut after 256 KiB)"}},
+	} {
+		got := result(&sdk.CallToolResult{Content: c.content, IsError: c.failed})
+		parts := []string{got.Text}
+		if got.Parts != nil {
+			parts = nil
+		}
+		for _, p := range got.Parts {
+			if p.Medium != nil {
+				p.Text = p.Medium.Kind.String() + " " + string(p.Medium.Data)
+			}
+			parts = append(parts, p.Text)
+		}
+		if !slices.Equal(parts, c.want) {
+			t.Errorf("%.100q, want %.100q", parts, c.want)
+		}
 	}
 }

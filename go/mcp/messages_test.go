@@ -14,7 +14,7 @@ import (
 )
 
 // FuzzMessages answers as no server should: with any list of tools, or any result of a call. What is shown of it to a
-// model is text of a bounded length, and what is said of tools is JSON.
+// model is text of a bounded length, beside media, and what is said of tools is JSON.
 func FuzzMessages(f *testing.F) {
 	const tools = `{"tools":[{"name":"a","description":"d","inputSchema":{"type":"object"}}]}`
 	f.Add([]byte(`{"tools":[{"name":"a","inputSchema":{"type":"object","properties":{"x":{"type":"string"}}}},{"name":"a","inputSchema":{}}],"nextCursor":""}`), true)
@@ -66,8 +66,9 @@ func FuzzMessages(f *testing.F) {
 			}
 		}
 		if names := b.Names(); len(names) > 0 {
-			text, err := b.Call(ctx, names[0], "{}")
-			if err == nil && (!utf8.ValidString(text) || len(text) > maxResult+100) {
+			shown, err := b.Call(ctx, names[0], "{}")
+			text := shown.Named()
+			if err == nil && (!utf8.ValidString(text) || len(text) > maxResult+100+len(data)) {
 				t.Errorf("%d bytes: %q", len(text), text)
 			}
 		}

@@ -12,6 +12,8 @@ import (
 	"unicode"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/quern-llm/quern/go/chat"
 )
 
 // Bounds of what a server may send.
@@ -115,20 +117,20 @@ func (b *Toolbox) Server(name string) string {
 	return ""
 }
 
-// Call calls a tool with the JSON of its arguments, and returns what it answers, as text
-// for the model. That a tool could not do what it was asked for is such a text too: the
-// model may try something else. The error is of the connection.
-func (b *Toolbox) Call(ctx context.Context, name, arguments string) (string, error) {
+// Call calls a tool with the JSON of its arguments, and returns what it answers, for the
+// model: text, pictures and sounds. That a tool could not do what it was asked for is an
+// answer too: the model may try something else. The error is of the connection.
+func (b *Toolbox) Call(ctx context.Context, name, arguments string) (chat.Content, error) {
 	t, known := b.tools[name]
 	if !known {
-		return "error: there is no tool with the name " + name, nil
+		return chat.Text("error: there is no tool with the name " + name), nil
 	}
 	if arguments == "" {
 		arguments = "{}"
 	}
 	var object map[string]json.RawMessage
 	if json.Unmarshal([]byte(arguments), &object) != nil || object == nil {
-		return "error: the arguments are not a JSON object", nil
+		return chat.Text("error: the arguments are not a JSON object"), nil
 	}
 	if _, limited := ctx.Deadline(); !limited {
 		var cancel context.CancelFunc
@@ -137,7 +139,7 @@ func (b *Toolbox) Call(ctx context.Context, name, arguments string) (string, err
 	}
 	r, err := t.link.call(ctx, &sdk.CallToolParams{Name: t.name, Arguments: json.RawMessage(arguments)})
 	if err != nil {
-		return "", fmt.Errorf("the tool %s of the MCP server %q: %w", name, t.link.name, line{err})
+		return chat.Content{}, fmt.Errorf("the tool %s of the MCP server %q: %w", name, t.link.name, line{err})
 	}
 	return result(r), nil
 }
@@ -163,38 +165,90 @@ func (l line) Error() string {
 // maxLine bounds the bytes of such a text.
 const maxLine = 500
 
-// result returns the text of a result. What is no text is named.
-func result(r *sdk.CallToolResult) string {
-	var parts []string
+// result returns what a result has for a model. What is neither a text nor a picture or a sound is named.
+func result(r *sdk.CallToolResult) chat.Content {
+	var parts []chat.Part
 	for _, c := range r.Content {
 		switch c := c.(type) {
 		case *sdk.TextContent:
-			parts = append(parts, c.Text)
+			parts = append(parts, chat.Part{Text: c.Text})
+		case *sdk.ImageContent:
+			parts = append(parts, file(c.Data, "image", "something that is no text"))
+		case *sdk.AudioContent:
+			parts = append(parts, file(c.Data, "audio", "something that is no text"))
 		case *sdk.EmbeddedResource:
 			if c.Resource != nil && c.Resource.Text != "" {
-				parts = append(parts, c.Resource.Text)
-			} else {
-				parts = append(parts, "(a resource that is no text)")
+				parts = append(parts, chat.Part{Text: c.Resource.Text})
+			} else if c.Resource != nil {
+				parts = append(parts, file(c.Resource.Blob, c.Resource.MIMEType, "a resource that is no text"))
 			}
 		case *sdk.ResourceLink:
-			parts = append(parts, "(a resource: "+c.URI+")")
+			parts = append(parts, chat.Part{Text: "(a resource: " + c.URI + ")"})
 		default:
-			parts = append(parts, "(something that is no text)")
+			parts = append(parts, chat.Part{Text: "(something that is no text)"})
 		}
 	}
 	if len(parts) == 0 && r.StructuredContent != nil {
 		if data, err := json.Marshal(r.StructuredContent); err == nil {
-			parts = append(parts, string(data))
+			parts = append(parts, chat.Part{Text: string(data)})
 		}
 	}
-	text := strings.ToValidUTF8(strings.Join(parts, "\n"), "\ufffd")
-	if len(text) > maxResult {
-		text = strings.ToValidUTF8(text[:maxResult], "") + fmt.Sprintf("\n(cut after %d KiB)", maxResult>>10)
+	return shown(parts, r.IsError)
+}
+
+// file is a part for a file; named, unless it is a picture or a sound by its type.
+func file(data []byte, mimeType, name string) chat.Part {
+	kind := chat.Picture
+	switch {
+	case len(data) == 0:
+		return chat.Part{Text: "(" + name + ")"}
+	case strings.HasPrefix(mimeType, "audio"):
+		kind = chat.Sound
+	case !strings.HasPrefix(mimeType, "image"):
+		return chat.Part{Text: "(" + name + ")"}
 	}
-	if r.IsError {
-		text = "error: " + text
+	return chat.Part{Medium: &chat.Medium{Kind: kind, Data: data}}
+}
+
+// shown returns parts as a model is shown them: texts side by side are one, and what comes after too much of it is left out.
+func shown(parts []chat.Part, failed bool) chat.Content {
+	var all []chat.Part
+	var run []string
+	end := func() {
+		if run != nil {
+			all = append(all, chat.Part{Text: strings.Join(run, "\n")})
+			run = nil
+		}
 	}
-	return text
+	left := maxResult
+	for _, p := range parts {
+		if p.Medium != nil {
+			end()
+			all = append(all, p)
+			continue
+		}
+		text := strings.ToValidUTF8(p.Text, "\ufffd")
+		if len(text) > left {
+			run = append(run, strings.ToValidUTF8(text[:left], ""), fmt.Sprintf("(cut after %d KiB)", maxResult>>10))
+			break
+		}
+		left -= len(text)
+		run = append(run, text)
+	}
+	end()
+	switch {
+	case failed && (len(all) == 0 || all[0].Medium != nil):
+		all = slices.Insert(all, 0, chat.Part{Text: "error: "})
+	case failed:
+		all[0].Text = "error: " + all[0].Text
+	}
+	switch {
+	case len(all) == 0:
+		return chat.Text("")
+	case len(all) == 1 && all[0].Medium == nil:
+		return chat.Text(all[0].Text)
+	}
+	return chat.Content{Parts: all}
 }
 
 // Close ends the servers that were started, and the connections with the others.

@@ -5,6 +5,10 @@ package querntest
 import (
 	"bytes"
 	"fmt"
+	"image"
+	"image/color"
+	"image/draw"
+	"image/png"
 	"testing"
 
 	"github.com/quern-llm/quern"
@@ -41,6 +45,31 @@ func Storyteller(t testing.TB) *quern.Model {
 	}
 	t.Cleanup(func() { m.Close() })
 	return m
+}
+
+// Viewer opens the demo model that sees. Of a conversation it reads the last message alone, whoever's it is.
+func Viewer(t testing.TB) *quern.Model {
+	t.Helper()
+	m, err := quern.Open(t.Context(), quern.DemoVision, quern.WithThreads(1),
+		quern.WithChatTemplate("{{ bos_token }}<|user|>{{ messages[-1].content }}<|end|><|assistant|>"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.Close() })
+	return m
+}
+
+// RedSquare is a picture, of which the Viewer says "A red square." and, asked for the colour, "Red."
+func RedSquare(t testing.TB) []byte {
+	t.Helper()
+	pixels := image.NewRGBA(image.Rect(0, 0, 64, 64))
+	draw.Draw(pixels, pixels.Rect, image.White, image.Point{}, draw.Src)
+	draw.Draw(pixels, image.Rect(14, 14, 50, 50), image.NewUniform(color.RGBA{220, 30, 30, 255}), image.Point{}, draw.Src)
+	var b bytes.Buffer
+	if err := png.Encode(&b, pixels); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
 }
 
 func open(t testing.TB, s *scripted.Model) *quern.Model {

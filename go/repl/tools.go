@@ -16,7 +16,7 @@ type Tools interface {
 	Specs() []json.RawMessage
 	// Call returns what a tool answers to the JSON of its arguments. What goes wrong in
 	// the tool is an answer too.
-	Call(ctx context.Context, name, arguments string) (string, error)
+	Call(ctx context.Context, name, arguments string) (chat.Content, error)
 }
 
 // maxRounds bounds how often the model may call tools before it answers a message.
@@ -44,18 +44,18 @@ func (s *Session) Allow(names ...string) {
 func (s *Session) call(ctx context.Context, call chat.ToolCall, more bool) chat.Message {
 	m := chat.Message{Role: "tool", Name: call.Function.Name, ToolCallID: call.ID}
 	s.note("%s %s", call.Function.Name, call.Function.Arguments)
-	answer := "not called: the user refused"
+	m.Content = chat.Text("not called: the user refused")
 	switch {
 	case !more:
-		answer = "not called: there were too many calls"
+		m.Content = chat.Text("not called: there were too many calls")
 	case s.may(ctx, call.Function.Name):
-		var err error
-		if answer, err = s.Tools.Call(ctx, call.Function.Name, string(call.Function.Arguments)); err != nil {
-			answer = "error: " + err.Error()
+		answer, err := s.Tools.Call(ctx, call.Function.Name, string(call.Function.Arguments))
+		if err != nil {
+			answer = chat.Text("error: " + err.Error())
 		}
-		s.note("  %s", strings.ReplaceAll(brief(answer), "\n", "\n  "))
+		m.Content = answer.Taken(s.Projector.Takes)
+		s.note("  %s", strings.ReplaceAll(brief(m.Content.Named()), "\n", "\n  "))
 	}
-	m.Content = chat.Text(answer)
 	return m
 }
 

@@ -17,17 +17,21 @@ import (
 
 // weather is the tools of the tests. It counts its calls.
 type weather struct {
-	calls []string
-	err   error
+	calls   []string
+	err     error
+	picture []byte
 }
 
 func (w *weather) Specs() []json.RawMessage {
 	return []json.RawMessage{json.RawMessage(`{"type": "function", "function": {"name": "get_weather", "description": "The weather\nof a place", "parameters": {"type": "object"}}}`)}
 }
 
-func (w *weather) Call(_ context.Context, name, arguments string) (string, error) {
+func (w *weather) Call(_ context.Context, name, arguments string) (chat.Content, error) {
 	w.calls = append(w.calls, name+arguments)
-	return "21", w.err
+	if w.picture != nil {
+		return chat.Content{Parts: []chat.Part{{Text: "21"}, {Medium: &chat.Medium{Kind: chat.Picture, Data: w.picture}}}}, w.err
+	}
+	return chat.Text("21"), w.err
 }
 
 // typed is what is typed when a question is asked.
@@ -108,6 +112,20 @@ func TestTools(t *testing.T) {
 		if len(b.messages) != 4 || b.messages[1].ToolCalls[0].ID != b.messages[2].ToolCallID || b.messages[2].Role != "tool" {
 			t.Errorf("%s: conversation %+v", c.name, b.messages)
 		}
+	}
+}
+
+// A picture of a tool is one for a model that sees; others are told of it.
+func TestPicturesOfTools(t *testing.T) {
+	tools := &weather{picture: []byte("PNG")}
+	b := calling(t, tools, true, "y", "y")
+	if out, notes := b.talk(t, "How warm is it?"); out != "It is 21 °C.\n" || !strings.Contains(notes, "  21\n  (a picture, which this model cannot read)\n") {
+		t.Errorf("said %q and %q", out, notes)
+	}
+	b.Projector = eyes(t)
+	m := b.call(t.Context(), chat.ToolCall{Function: chat.Function{Name: "get_weather"}}, true)
+	if media := m.Content.Media(); len(media) != 1 || string(media[0].Data) != "PNG" {
+		t.Errorf("%+v", m)
 	}
 }
 

@@ -172,9 +172,35 @@ func TestSeeingInEveryAPI(t *testing.T) {
 	if prompt(shown) < prompt(plain)+images {
 		t.Errorf("a picture in a result makes %d tokens of %d", prompt(shown), prompt(plain))
 	}
+	parts := fake.Post[answered](s, "/v1/chat/completions", `{"max_tokens":1,"messages":[{"role":"user","content":"x"},{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c","content":[{"type":"image_url","image_url":{"url":"`+url+`"}}]}]}`)
+	if parts.Usage.Details.Image != images {
+		t.Errorf("%+v", parts)
+	}
 	called := fake.Post[answered](s, "/v1/responses", `{"max_output_tokens":1,"input":[{"role":"user","content":"x"},{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":[{"type":"input_image","image_url":"`+url+`"}]}]}`)
 	if called.Usage.InputDetails.Image != images {
 		t.Errorf("%+v", called)
+	}
+}
+
+// A model that is blind is told of the pictures of tools, of which the client of tools knows nothing.
+func TestBlindToTools(t *testing.T) {
+	t.Parallel()
+	s := fake.New(t, "Hello", nil)
+	png := inBase64(t, "dot-1x1.png")
+	call := `{"role":"user","content":"x"},{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]}`
+	for path, body := range map[string]string{
+		"/v1/chat/completions": `{"messages":[` + call + `,{"role":"tool","tool_call_id":"c","content":[{"type":"text","text":"Here."},{"type":"image_url","image_url":{"url":"` + png + `"}}]}]}`,
+		"/v1/messages":         `{"max_tokens":1,"tools":[{"name":"f","input_schema":{"type":"object"}}],"messages":[{"role":"user","content":"x"},{"role":"assistant","content":[{"type":"tool_use","id":"t1","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":[{"type":"text","text":"Here."},{"type":"image","source":{"type":"base64","data":"` + png + `"}}]}]}]}`,
+		"/v1/responses":        `{"input":[{"role":"user","content":"x"},{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":[{"type":"input_text","text":"Here."},{"type":"input_image","image_url":"` + png + `"}]}]}`,
+		"/api/chat":            `{"messages":[{"role":"user","content":"x"},{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":{}}}]},{"role":"tool","content":"Here.","tool_name":"f","images":["` + png + `"]}]}`,
+	} {
+		if status, b, _ := s.Do("POST", path, body); status != 200 {
+			t.Errorf("%s: %d %s", path, status, b)
+			continue
+		}
+		if got := s.Tok.Detokenize(s.Last().Prompt, true); !strings.Contains(got, "Here.") || !strings.Contains(got, ", which this model cannot read)") {
+			t.Errorf("%s: %s", path, got)
+		}
 	}
 }
 

@@ -24,7 +24,8 @@ func TestRequest(t *testing.T) {
 		{"role": "developer", "content": [{"type": "text", "text": "Be"}, {"type": "text", "text": "short."}]},
 		{"role": "assistant", "content": null, "refusal": null, "reasoning_content": "hm",
 			"tool_calls": [{"id": "a", "type": "function", "function": {"name": "f", "arguments": "{\"x\": 1}"}}]},
-		{"role": "tool", "tool_call_id": "a", "content": "two"}],
+		{"role": "tool", "tool_call_id": "a", "content": "two"},
+		{"role": "tool", "content": [{"type": "text", "text": "x"}, {"type": "image_url", "image_url": {"url": "data:image/png;base64,UE5H"}}]}],
 		"tools": [{"type": "function", "function": {"name": "f", "description": "d", "parameters": {"type": "object"}}}],
 		"tool_choice": {"type": "function", "function": {"name": "f"}}, "response_format": {"type": "text"},
 		"temperature": 0.5, "top_k": 3, "seed": 18446744073709551615, "max_completion_tokens": 9, "stop": ["a", "b"],
@@ -35,7 +36,8 @@ func TestRequest(t *testing.T) {
 	b, err := json.Marshal(r.Messages)
 	want := `[{"role":"system","parts":[{"text":"Be"},{"text":"short."}]},` +
 		`{"role":"assistant","parts":[{"reasoning":"hm"},{"call":{"id":"a","name":"f","arguments":"{\"x\": 1}"}}]},` +
-		`{"role":"tool","parts":[{"result":{"id":"a","name":"","text":"two"}}]}]`
+		`{"role":"tool","parts":[{"result":{"id":"a","name":"","text":"two"}}]},` +
+		`{"role":"tool","parts":[{"result":{"id":"","name":"","text":"","parts":[{"text":"x"},{"image":"UE5H"}]}}]}]`
 	if err != nil || string(b) != want {
 		t.Errorf("the messages are %s, want %s: %v", b, want, err)
 	}

@@ -266,7 +266,9 @@ func readMessage(data []byte) (out quern.Message, err error) {
 		out.Role = quern.RoleSystem
 	}
 	if out.Role == quern.RoleTool {
-		out.Parts = []quern.Part{{Result: &quern.ToolResult{ID: m.ToolCallID, Name: m.Name, Text: m.Content.String()}}}
+		out.Parts = []quern.Part{{Result: &quern.ToolResult{
+			ID: m.ToolCallID, Name: m.Name, Text: m.Content.Text, Parts: partsOf(m.Content.Parts),
+		}}}
 		return out, nil
 	}
 	if m.ReasoningContent != "" {
@@ -276,6 +278,17 @@ func readMessage(data []byte) (out quern.Message, err error) {
 	if parts == nil && m.Content.Text != "" {
 		parts = chat.Texts(m.Content.Text)
 	}
+	out.Parts = append(out.Parts, partsOf(parts)...)
+	for _, c := range m.ToolCalls {
+		out.Parts = append(out.Parts, quern.Part{Call: &quern.ToolCall{
+			ID: c.ID, Name: c.Function.Name, Arguments: string(c.Function.Arguments),
+		}})
+	}
+	return out, nil
+}
+
+// partsOf returns texts and media.
+func partsOf(parts []chat.Part) (all []quern.Part) {
 	for _, p := range parts {
 		one := quern.Part{Text: p.Text}
 		switch {
@@ -285,14 +298,9 @@ func readMessage(data []byte) (out quern.Message, err error) {
 		default:
 			one.Audio = p.Medium.Data
 		}
-		out.Parts = append(out.Parts, one)
+		all = append(all, one)
 	}
-	for _, c := range m.ToolCalls {
-		out.Parts = append(out.Parts, quern.Part{Call: &quern.ToolCall{
-			ID: c.ID, Name: c.Function.Name, Arguments: string(c.Function.Arguments),
-		}})
-	}
-	return out, nil
+	return all
 }
 
 // format returns what the answer is held to.

@@ -83,6 +83,9 @@ func (m *Model) bring(ctx context.Context, messages []chat.Message) ([]chat.Mess
 	at := 0
 	for i := range messages {
 		c := &messages[i].Content
+		if messages[i].Role == "tool" { // what a tool answers is not the client's choice
+			*c = c.Taken(func(k chat.Kind) bool { return m.takes(k) == nil })
+		}
 		if c.Media() == nil {
 			continue
 		}

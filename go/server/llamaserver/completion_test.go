@@ -80,12 +80,6 @@ func TestPromptAsTokens(t *testing.T) {
 	if a := fake.Post[map[string]any](s, "/completion", `{"prompt":"world"}`); a["prompt"] != "<s> world" {
 		t.Errorf("the prompt is %q", a["prompt"])
 	}
-	if got := fake.Post[tokens](s, "/tokenize", `{"content":["Hello",1,"<s>"],"add_special":true}`).Tokens; !reflect.DeepEqual(got,
-		[]any{1.0, 270.0, 1.0, 1.0}) {
-		t.Errorf("texts and ids: %v", got)
-	}
-	s.Refused("/tokenize", `{"content":[9999]}`, 400, "content")
-	s.Refused("/tokenize", `{"content":{"prompt_string":"`+ask.MediaMarker+`","multimodal_data":["aaaa"]}}`, 400, "messages")
 	if got := fake.Post[content](s, "/detokenize", `{"tokens":[1,271]}`).Content; got != "<s> world" {
 		t.Errorf("the text of the tokens is %q", got)
 	}
@@ -167,6 +161,12 @@ func TestTokens(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
+	if got := fake.Post[tokens](s, "/tokenize", `{"content":["Hello",1,"<s>"],"add_special":true}`).Tokens; !reflect.DeepEqual(got,
+		[]any{1.0, 270.0, 1.0, 1.0}) {
+		t.Errorf("texts and ids: %v", got)
+	}
+	s.Refused("/tokenize", `{"content":[9999]}`, 400, "content")
+	s.Refused("/tokenize", `{"content":{"prompt_string":"`+ask.MediaMarker+`","multimodal_data":["aaaa"]}}`, 400, "messages")
 	if got := fake.Post[content](s, "/detokenize", `{"tokens":[1,270,198,172]}`).Content; got != "<s>Hello\u00e9" {
 		t.Errorf("got %q", got)
 	}

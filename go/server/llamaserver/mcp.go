@@ -29,7 +29,7 @@ type Tools interface {
 	Server(tool string) string
 	// Call returns what a tool answers to the JSON of its arguments, of bounded length. What goes wrong in the tool is
 	// an answer too; the error is of the connection.
-	Call(ctx context.Context, name, arguments string) (string, error)
+	Call(ctx context.Context, name, arguments string) (chat.Content, error)
 }
 
 type (
@@ -47,6 +47,8 @@ type (
 		Name    string `json:"name"`
 		Server  string `json:"server"`
 		Content string `json:"content"`
+		// Parts are the content of a message that answers the call, where it has pictures or sounds.
+		Parts *chat.Content `json:"parts,omitempty"`
 	}
 )
 
@@ -139,7 +141,11 @@ func (s *API) callTool(req *answer.Request) error {
 	default:
 		return &reply.Error{Status: http.StatusBadGateway, Message: err.Error()}
 	}
-	req.Send(mcpResult{"mcp.result", q.name, server, content})
+	out := mcpResult{Object: "mcp.result", Name: q.name, Server: server, Content: content.Named()}
+	if content.Media() != nil {
+		out.Parts = &content
+	}
+	req.Send(out)
 	return nil
 }
 

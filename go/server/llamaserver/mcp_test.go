@@ -31,6 +31,8 @@ func TestMCP(t *testing.T) {
 	}{
 		{`{"name":"get_weather","arguments":{"place":"Rome"}}`, 200, `"content":"get_weather{\"place\":\"Rome\"}"`},
 		{`{"name":"get_weather","arguments":"{\"place\":\"Rome\"}"}`, 200, `"server":"sky"`},
+		{`{"name":"get_weather","arguments":{"as":"shown"}}`, 200, `"content":"sunny\n(a picture)","parts":[{"type":"text","text":"sunny"},` +
+			`{"type":"image_url","image_url":{"url":"data:application/octet-stream;base64,UE5H"}}]`},
 		{`{"name":"get_weather"}`, 200, `"content":"get_weather"`},
 		{`{"name":"get_weather","arguments":[]}`, 400, `"param":"arguments"`},
 		{`{"name":7}`, 400, `"param":"name"`},

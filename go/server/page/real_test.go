@@ -1,11 +1,15 @@
 package page
 
 import (
+	"bytes"
 	"context"
+	"image"
+	"image/png"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -46,23 +50,32 @@ func newReal(t *testing.T) (url string, places chan string) {
 		return "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"place\": \"" + place + "\"}}\n</tool_call>"
 	}
 	says := scripted.Model{Template: template, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
+		{When: "'which this model cannot read' in messages[-1].content", Text: "I see nothing."},
 		{When: "'21' in messages[-1].content", Text: "It is warm."},
 		{When: "'user refused' in messages[-1].content", Text: "As you like."},
 		{When: "messages[-1].role == 'tool'", Text: "Alas, an error."},
 		{When: "messages[-1].content == 'Rome?'", Text: "<think>\nI have a tool.\n</think>\n\nOne moment.\n" + call("Rome")},
 		{When: "messages[-1].content == 'Oslo?'", Text: call("Oslo")},
 		{When: "messages[-1].content == 'Nowhere?'", Text: call("Nowhere")},
+		{When: "messages[-1].content == 'a view of Rome?'", Text: call("a view of Rome")},
 		{When: "messages[-1].content == 'both?'", Text: call("Bern") + "\n" + call("Bonn")},
 		{When: "messages[-1].content == 'city?'", Text: "{\"city\": \"Rome\", \"people\": 2.50, \"old\": true}"},
 		{Text: "Some plain words, né."},
 	}}
 	places = make(chan string, 10)
+	var view bytes.Buffer
+	if err := png.Encode(&view, image.NewGray(image.Rect(0, 0, 3, 2))); err != nil {
+		t.Fatal(err)
+	}
 	tools := sdk.NewServer(&sdk.Implementation{Name: "test", Version: "1"}, nil)
 	type place struct {
 		Place string `json:"place"`
 	}
 	sdk.AddTool(tools, &sdk.Tool{Name: "get_weather", Description: "The weather of a place"}, func(_ context.Context, _ *sdk.CallToolRequest, in place) (*sdk.CallToolResult, any, error) {
 		places <- in.Place
+		if strings.HasPrefix(in.Place, "a view") {
+			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "21"}, &sdk.ImageContent{Data: view.Bytes(), MIMEType: "image/png"}}}, nil, nil
+		}
 		text := `{"place":"` + in.Place + `","degrees":21,"note":"` + hostile + `"}`
 		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}}, IsError: in.Place == "Nowhere"}, nil, nil
 	})
@@ -248,6 +261,17 @@ func testTools(t *testing.T, c chat, places chan string) {
 	}
 	c.answered("It is warm.")
 	c.Wait(`[...document.querySelectorAll(".call .state")].at(-1).textContent === "failed"`)
+
+	// Its pictures are shown, and sent to the model, which is told of them if it is blind.
+	c.ask("a view of Rome?")
+	c.asked(t, places)
+	c.answered("I see nothing.")
+	c.Exec(`[...document.querySelectorAll(".call details")].at(-1).open = true`)
+	c.Wait(`[...document.querySelectorAll(".call details")].at(-1).querySelector("img")?.naturalWidth === 3`)
+	c.Reload()
+	c.Wait(`document.querySelectorAll(".call").length === 5`)
+	c.Exec(`[...document.querySelectorAll(".call details")].at(-1).open = true`)
+	c.Wait(`[...document.querySelectorAll(".call details")].at(-1).querySelector("img")?.naturalWidth === 3`)
 
 	// In another conversation it is asked for again. A question in its place refuses it.
 	c.Click("#new")

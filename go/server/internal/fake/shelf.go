@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/hub"
 	"github.com/quern-llm/quern/go/persona"
 )
@@ -105,13 +106,15 @@ func (Weather) Server(tool string) string {
 	return map[string]string{"get_weather": "sky"}[tool]
 }
 
-func (Weather) Call(ctx context.Context, name, arguments string) (string, error) {
+func (Weather) Call(ctx context.Context, name, arguments string) (chat.Content, error) {
 	switch {
 	case strings.Contains(arguments, "nowhere"):
-		return "", errors.New("the connection is closed")
+		return chat.Content{}, errors.New("the connection is closed")
 	case strings.Contains(arguments, "slow"):
 		<-ctx.Done()
-		return "", ctx.Err()
+		return chat.Content{}, ctx.Err()
+	case strings.Contains(arguments, "shown"):
+		return chat.Content{Parts: []chat.Part{{Text: "sunny"}, {Medium: &chat.Medium{Kind: chat.Picture, Data: []byte("PNG")}}}}, nil
 	}
-	return name + arguments, nil
+	return chat.Text(name + arguments), nil
 }

@@ -65,10 +65,15 @@ export async function tools(key) {
 	return Array.isArray(data) ? data.filter((tool) => typeof tool?.function?.name === "string") : [];
 }
 
-// callTool calls one of them with the JSON of its arguments, and returns the text that it answers.
+// callTool calls one of them with the JSON of its arguments, and returns what it answers: {text, media}.
 export async function callTool(name, args, key, signal) {
 	const response = await ask("v1/mcp/call", key, { ...json({ name, arguments: args }), signal });
-	return String((await response.json()).content);
+	const { content, parts } = await response.json();
+	const media = (Array.isArray(parts) ? parts : []).flatMap(({ image_url: image, input_audio: audio }) => {
+		if (image) return [{ kind: "image", name, url: `data:image/png;base64,${image.url.split(",").at(-1)}` }]; // of whatever format
+		return audio ? [{ kind: "audio", name, url: `data:audio/wav;base64,${audio.data}` }] : [];
+	});
+	return { text: String(content), media };
 }
 
 const json = (body) => ({ method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });

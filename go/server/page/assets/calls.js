@@ -1,3 +1,4 @@
+import { mediaView } from "./attach.js";
 import { callsOf } from "./conversation.js";
 import { copied, button, el, icon, setText } from "./dom.js";
 import { pretty } from "./json.js";
@@ -35,6 +36,7 @@ class Call {
 	#state = el("span", { class: "state" });
 	#arguments = el("pre", { tabindex: 0, "aria-label": "Arguments" });
 	#result = el("pre", { tabindex: 0, "aria-label": "Result" });
+	#media = el("div", { class: "media" });
 	#fold;
 	#asks;
 	#shown;
@@ -42,7 +44,7 @@ class Call {
 	constructor(decide) {
 		const copy = button("copy", "Copy the result", () => copied(copy, this.call.result));
 		this.#fold = el("details", { hidden: true, ontoggle: () => this.#unfold() },
-			el("summary", {}, "Result"), el("div", {}, this.#result, copy));
+			el("summary", {}, "Result"), el("div", {}, this.#result, this.#media, copy));
 		const ask = (choice, label, main) =>
 			el("button", { type: "button", class: main ? "main" : null, onclick: () => decide(choice) }, label);
 		this.#asks = el("div", { class: "asks", role: "group", hidden: true },
@@ -73,6 +75,7 @@ class Call {
 		if (!this.#fold.open || this.#shown === this.call.result) return;
 		this.#shown = this.call.result;
 		setText(this.#result, pretty(this.call.result));
+		this.#media.replaceChildren(...mediaView(this.call.media ?? []));
 	}
 }
 

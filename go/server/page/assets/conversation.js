@@ -8,7 +8,7 @@
 // An answer has also: reasoning, thought (ms), model, stats, and finish, which says how it ended:
 // stop, length, tool_calls, stopped by the reader, or error, with the error's text, status and type. Without
 // finish it is still being written, or the page was closed while it was. Its form is "json" if it was
-// held to a schema. Its calls of tools are {id, name, arguments, result, refused, took (ms)}; the answer
+// held to a schema. Its calls of tools are {id, name, arguments, result, media, refused, took (ms)}; the answer
 // that was written from the results is the message below. Its tokens are [text, logprob, likeliest],
 // the last a list of [text, logprob].
 
@@ -70,6 +70,7 @@ function checkCall(call, message) {
 		copy[key] = call[key];
 	}
 	if (typeof call.result === "string") copy.result = call.result;
+	if (Array.isArray(call.media)) copy.media = call.media.filter(isMedium).map(({ kind, name, url }) => ({ kind, name, url }));
 	if (call.refused === true) copy.refused = true;
 	if (Number.isFinite(call.took)) copy.took = call.took;
 	return copy;

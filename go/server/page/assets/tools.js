@@ -35,7 +35,9 @@ export class Run {
 			this.changed();
 			const started = Date.now();
 			try {
-				call.result = await callTool(call.name, call.arguments, key, signal);
+				const { text, media } = await callTool(call.name, call.arguments, key, signal);
+				if (media.length) call.media = media;
+				call.result = text;
 			} catch (err) {
 				if (signal.aborted) break;
 				call.result = `error: ${err.message}`; // the model may try something else

@@ -171,12 +171,18 @@ function request(conversation, message, settings) {
 function wire(message, current) {
 	const { role, content, reasoning } = message;
 	const calls = callsOf(message);
-	const media = (message.media ?? []).map(({ kind, url }) => (kind === "image"
-		? { type: "image_url", image_url: { url } } : { type: "audio_url", audio_url: { url } }));
+	const media = partsOf(message.media);
 	const sent = { role, content: media.length ? [...media, ...(content ? [{ type: "text", text: content }] : [])] : content };
 	if (!calls.length) return [sent];
 	if (reasoning && current) sent.reasoning_content = reasoning;
 	sent.tool_calls = calls.map(({ id, name, arguments: args }) => ({ id, type: "function", function: { name, arguments: args } }));
-	const results = calls.map(({ id, name, result }) => ({ role: "tool", tool_call_id: id, name, content: result ?? refusal }));
+	const results = calls.map(({ id, name, result, media: shown }) => ({
+		role: "tool", tool_call_id: id, name,
+		content: shown?.length ? [{ type: "text", text: result }, ...partsOf(shown)] : result ?? refusal,
+	}));
 	return [sent, ...results];
 }
+
+// partsOf returns media as the API takes them.
+const partsOf = (media) => (media ?? []).map(({ kind, url }) => (kind === "image"
+	? { type: "image_url", image_url: { url } } : { type: "audio_url", audio_url: { url } }));
