@@ -31,6 +31,8 @@ from PIL import Image
 from golden_hf import named, noise, written
 from golden_mmproj import ARCHIVE, CLIP, GRID, TEXT, VIT
 from transformers.models.hunyuan_vl import modeling_hunyuan_vl as hunyuan_vl
+from transformers.models.minicpmv4_6.image_processing_pil_minicpmv4_6 import (
+    MiniCPMV4_6ImageProcessorPil as PilMiniCPM)
 
 COUNT = 32
 
@@ -118,6 +120,13 @@ def stretched(self, embeddings, height, width):
     return made.permute(0, 2, 3, 1).reshape(1, height * width, -1)
 
 
+def minicpmv46(model, x):
+    """A picture that is cut into slices."""
+    see = PilMiniCPM(scale_resolution=12, patch_size=4)
+    made = see(Image.fromarray(pixels(40, 24)), return_tensors="pt")
+    return torch.cat(model.model.get_image_features(**{k: made[k] for k in ("pixel_values", "target_sizes")}).pooler_output)
+
+
 def janus(model, x):
     return model.model.get_image_features(pixel_values=x[None])
 
@@ -151,6 +160,7 @@ CASES = {
     "exaone45": ([40, 24], glm4v),
     "dotsocr": ([40, 24], None), "lightonocr": ([16, 8], lightonocr),
     "llava": ([32, 10], llava), "hunyuanvl": ([40, 24], hunyuan),
+    "minicpmv46": ([40, 24], minicpmv46),
 }
 HUNYUAN = {"config": dict(architectures=["HunYuanVLForConditionalGeneration"], model_type="hunyuan_vl",
                           text_config=dict(TEXT, model_type="hunyuan_vl_text", head_dim=16),
@@ -159,7 +169,13 @@ HUNYUAN = {"config": dict(architectures=["HunYuanVLForConditionalGeneration"], m
                                              spatial_merge_size=2)),
            "processor": dict(CLIP, min_pixels=64, max_pixels=4096), "kind": "hunyuan_vl"}
 
-MORE = {"llava": LLAVA, "hunyuanvl": HUNYUAN}
+MINICPM = {"config": dict(architectures=["MiniCPMV4_6ForConditionalGeneration"], model_type="minicpmv4_6", insert_layer_id=1,
+                          text_config=dict(TEXT, model_type="qwen3_5_text"),
+                          vision_config=dict(VIT, model_type="minicpmv4_6_vision", insert_layer_id=1,
+                                             hidden_act="gelu_pytorch_tanh")),
+           "processor": dict(image_mean=[0.5] * 3, image_std=[0.5] * 3, scale_resolution=12), "kind": "minicpmv4_6"}
+
+MORE = {"llava": LLAVA, "hunyuanvl": HUNYUAN, "minicpmv46": MINICPM}
 
 # What transformers calls the types of checkpoints that were published with their own code.
 RETYPED = {

@@ -28,9 +28,13 @@ type Encoder struct {
 type stage struct {
 	plan  parts
 	brung bool       // tokens bring their rows
+	keys  bool       // it runs for tokens that serve others alone, too
 	out   *nn.Output // whose rows it makes
 	col   int        // of these in those of the encoder
 }
+
+// between reports whether the rows that the stage makes are the tokens of those that follow.
+func (s *stage) between() bool { return s.out != nil && s.out.Name == nn.Between }
 
 // SurveyEncoder surveys the encoder for a sense in a projector's file, whose keys and values are of type kv. Errors name the
 // key or the tensor, not the file.
@@ -50,7 +54,9 @@ func SurveyEncoder(f *File, s projector.Sense, kv kernel.KVTypes) (*Survey, *pro
 	}
 	width := 0
 	for _, o := range packed.program.Outputs {
-		width += o.Width
+		if o.Name == nn.Embeddings {
+			width += o.Width
+		}
 	}
 	if width%e.Width != 0 || width == 0 {
 		return nil, nil, fmt.Errorf("rows of %d numbers, want a multiple of clip's projection_dim, %d", width, e.Width)
@@ -97,8 +103,11 @@ func (e *Encoder) plan() error {
 			if o.After != after {
 				continue
 			}
-			col := e.width
-			e.width += o.Width
+			col := 0
+			if o.Name == nn.Embeddings {
+				col = e.width
+				e.width += o.Width
+			}
 			if o.Of > sliceTokens {
 				return fmt.Errorf("rows of %d patches each, want at most %d", o.Of, sliceTokens)
 			}
@@ -108,16 +117,19 @@ func (e *Encoder) plan() error {
 		}
 		return nil
 	}
-	if err := add(stage{brung: true}, p.Begin); err != nil {
+	if err := add(stage{brung: true, keys: true}, p.Begin); err != nil {
 		return fmt.Errorf("patches: %w", err)
 	}
 	if err := outputs(0); err != nil {
 		return err
 	}
 	for il, ops := range p.Layers {
-		half := p.Halves[il]
-		for _, ops := range [][]kernel.Op{ops[:half], ops[half:]} {
-			if err := add(stage{}, ops); err != nil {
+		for i, ops := range [][]kernel.Op{ops[:p.Halves[il]], ops[p.Halves[il]:]} {
+			if len(ops) == 0 {
+				continue
+			}
+			again := e.stage[len(e.stage)-1].between()
+			if err := add(stage{brung: again, keys: again || i == 0}, ops); err != nil {
 				return fmt.Errorf("layer %d: %w", il, err)
 			}
 		}
@@ -129,7 +141,7 @@ func (e *Encoder) plan() error {
 	last := &e.stage[len(e.stage)-1]
 	if len(p.Outputs) > 1 && last.out != nil && last.out.After == len(p.Layers) {
 		for i := range e.stage {
-			if s := &e.stage[i]; s.out != nil && s != last {
+			if s := &e.stage[i]; s.out != nil && s != last && !s.between() {
 				s.col += last.out.Width
 			}
 		}
@@ -156,6 +168,14 @@ func (e *Encoder) Close() {
 	e.model.Close()
 }
 
+// tokens returns how many tokens the encoder runs over of an input, at most.
+func tokens(in *projector.Input) int {
+	if in.Again != nil {
+		return max(in.Tokens, tokens(in.Again))
+	}
+	return in.Tokens
+}
+
 // room returns how many rows buffers have for n tokens.
 func room(n int) kernel.Room {
 	tok := min(n, sliceTokens)
@@ -176,13 +196,26 @@ func (e *Encoder) sizes(n, threads int) (bufs, scratch, kv, brought int) {
 	for _, g := range p.Groups {
 		kv += g.Bytes * blocks(n)
 	}
-	return kernel.BufBytes(p.Bufs, r), scratch, kv, r.Tok * kernel.AlignUp(4*e.stage[0].plan.brings())
+	for _, s := range e.stage {
+		brought = max(brought, r.Tok*kernel.AlignUp(4*s.plan.brings()))
+	}
+	return kernel.BufBytes(p.Bufs, r), scratch, kv, brought
+}
+
+// between returns the numbers of the rows of n tokens that others run over.
+func (e *Encoder) between(n int) (all int) {
+	for _, s := range e.stage {
+		if s.between() {
+			all, n = max(all, n/s.out.Of*s.out.Width), n/s.out.Of
+		}
+	}
+	return all
 }
 
 // Bytes returns the memory of an encoding of n tokens on so many threads, with the rows that it makes.
 func (e *Encoder) Bytes(n, rows, threads int) uint64 {
 	bufs, scratch, kv, brought := e.sizes(n, threads)
-	return uint64(bufs + scratch + kv + brought + 4*rows*e.width)
+	return uint64(bufs + scratch + kv + brought + 4*rows*e.width + 4*e.between(n))
 }
 
 // Work returns how many multiply-adds an encoding of n tokens takes: those of products and of attention.
@@ -202,11 +235,20 @@ func (e *Encoder) Work(n int) float64 {
 	}
 	p := e.model.program
 	count(p.Begin, n)
-	for _, ops := range p.Layers {
-		count(ops, n)
+	outputs := func(after int) {
+		for _, o := range p.Outputs {
+			if o.After != after {
+				continue
+			}
+			if count(o.Ops, n/o.Of); o.Name == nn.Between {
+				n /= o.Of
+			}
+		}
 	}
-	for _, o := range p.Outputs {
-		count(o.Ops, n/o.Of)
+	outputs(0)
+	for il, ops := range p.Layers {
+		count(ops, n)
+		outputs(il + 1)
 	}
 	return sum
 }
@@ -220,12 +262,20 @@ type Encoding struct {
 	e     *Encoder
 	in    *projector.Input
 	pool  *kernel.Pool
-	batch *kernel.Batch
+	runs  []run
 	bufs  *kernel.Buffers
-	mem   []*mem.Region // of the buffers, scratch, keys and values, and brought rows
+	mem   []*mem.Region // of the buffers, scratch, keys and values, brought rows, and rows between runs
 	rows  *mem.Region
 	stage int // that is next
 	from  int // the token that it goes on with
+}
+
+// A run is what stages run over: the tokens of the input, and then the rows that are made of them.
+type run struct {
+	in    *projector.Input
+	batch *kernel.Batch
+	width int // of the rows of the run before, which the first `made` tokens bring
+	made  int
 }
 
 // Begin allocates what the encoding of an input takes, from the budget. The pool is borrowed for each Step.
@@ -239,12 +289,12 @@ func (e *Encoder) Begin(in *projector.Input, pool *kernel.Pool, budget *mem.Budg
 }
 
 func (x *Encoding) init(budget *mem.Budget) error {
-	e, n := x.e, x.in.Tokens
-	if n < 1 || x.in.Columns < e.stage[0].plan.brings() {
-		return fmt.Errorf("an input of %d tokens of %d columns, the encoder reads %d", n, x.in.Columns, e.stage[0].plan.brings())
+	e, n := x.e, tokens(x.in)
+	if x.in.Tokens < 1 || x.in.Columns < e.stage[0].plan.brings() {
+		return fmt.Errorf("an input of %d tokens of %d columns, the encoder reads %d", x.in.Tokens, x.in.Columns, e.stage[0].plan.brings())
 	}
 	bufs, scratch, kv, brought := e.sizes(n, x.pool.Threads())
-	for _, bytes := range []int{bufs, scratch, max(kv, kernel.Align), brought} {
+	for _, bytes := range []int{bufs, scratch, max(kv, kernel.Align), brought, max(4*e.between(x.in.Tokens), kernel.Align)} {
 		region, err := budget.Alloc(encoding, uint64(bytes))
 		if err != nil {
 			return err
@@ -259,54 +309,80 @@ func (x *Encoding) init(budget *mem.Budget) error {
 	if x.bufs, err = kernel.NewBuffers(p.Bufs, r, x.mem[0].Bytes()); err != nil {
 		return err
 	}
-	if x.batch, err = kernel.NewBatch(n, 1, blocks(n), r.Out, p.Groups); err != nil {
+	if err := x.begin(run{in: x.in}); err != nil {
 		return err
 	}
+	for _, s := range e.stage {
+		if !s.between() {
+			continue
+		}
+		last := x.runs[len(x.runs)-1].in
+		next := run{in: last.Again, width: s.out.Width, made: last.Tokens / s.out.Of}
+		if next.in == nil {
+			next.in = &projector.Input{Tokens: next.made, Columns: s.out.Width}
+		}
+		if err := x.begin(next); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// begin adds a run.
+func (x *Encoding) begin(r run) (err error) {
+	n, p := r.in.Tokens, x.e.model.program
+	if r.batch, err = kernel.NewBatch(n, 1, blocks(n), room(n).Out, p.Groups); err != nil {
+		return err
+	}
+	x.runs = append(x.runs, r)
 	var units [][]int32
 	for i, g := range p.Groups {
-		x.batch.SetState(i, x.mem[2].Bytes()[:g.Bytes*blocks(n)], g.Bytes)
+		r.batch.SetState(i, x.mem[2].Bytes()[:g.Bytes*blocks(n)], g.Bytes)
 		ids := make([]int32, blocks(n))
 		for id := range ids {
 			ids[id] = int32(id)
 		}
 		units = append(units, ids)
 	}
-	x.batch.AddSeq(units...)
-	x.batch.Source(cmp.Or(x.in.Seen, n))
-	x.add()
+	r.batch.AddSeq(units...)
+	r.batch.Source(cmp.Or(r.in.Seen, n))
+	r.add()
 	return nil
 }
 
 // add adds the tokens to the batch.
-func (x *Encoding) add() {
+func (r run) add() {
 	window, end := -1, 0
-	for i := range x.in.Tokens {
-		x.batch.Add(0, int32(i))
-		if x.in.Place != nil {
-			x.batch.Place(x.in.Place(i))
+	for i := range r.in.Tokens {
+		r.batch.Add(0, int32(i))
+		if r.in.Place != nil {
+			r.batch.Place(r.in.Place(i))
 		}
-		if x.in.Windows == nil {
+		if r.in.Windows == nil {
 			continue
 		}
 		if i == end {
 			window++
-			end += x.in.Windows[window]
+			end += r.in.Windows[window]
 		}
 		if i == end-1 {
-			x.batch.Span(x.in.Windows[window])
+			r.batch.Span(r.in.Windows[window])
 		}
 	}
 }
 
 // Step computes some more, and reports whether all is done.
 func (x *Encoding) Step() (done bool) {
-	s := x.e.stage[x.stage]
-	n := min(sliceTokens, x.in.Tokens)
+	s, r := x.e.stage[x.stage], x.runs[0]
+	n := min(sliceTokens, r.in.Tokens)
 	if s.out != nil {
 		n = n / s.out.Of * s.out.Of
 	}
-	to := min(x.from+n, x.in.Tokens)
-	x.batch.Look(x.from, to)
+	if !s.keys {
+		x.from = max(x.from, r.in.First)
+	}
+	to := min(x.from+n, r.in.Tokens)
+	r.batch.Look(x.from, to)
 	x.bufs.Look(x.from)
 	switch {
 	case s.brung:
@@ -316,14 +392,17 @@ func (x *Encoding) Step() (done bool) {
 		for i := 0; i+s.out.Of <= to-x.from; i += s.out.Of { // a token for the whole picture is in none
 			out = append(out, int32(i))
 		}
-		x.batch.SetOut(out)
+		r.batch.SetOut(out)
 	}
-	s.plan.run(x.pool, x.bufs, x.batch, x.mem[1].Bytes())
+	s.plan.run(x.pool, x.bufs, r.batch, x.mem[1].Bytes())
 	if s.out != nil {
 		x.take(&s, (to-x.from)/s.out.Of)
 	}
-	if x.from = to; to == x.in.Tokens {
-		x.stage, x.from = x.stage+1, 0
+	if x.from = to; to == r.in.Tokens {
+		if x.stage, x.from = x.stage+1, 0; s.between() {
+			r.batch.Close()
+			x.runs = x.runs[1:]
+		}
 	}
 	if x.stage < len(x.e.stage) {
 		return false
@@ -334,27 +413,36 @@ func (x *Encoding) Step() (done bool) {
 
 // Done returns how much of the work is done, from 0 to 1.
 func (x *Encoding) Done() float64 {
-	return (float64(x.stage) + float64(x.from)/float64(x.in.Tokens)) / float64(len(x.e.stage))
+	return (float64(x.stage) + float64(x.from)/float64(x.runs[0].in.Tokens)) / float64(len(x.e.stage))
 }
 
 // bring writes the rows of the slice's tokens.
 func (x *Encoding) bring(to int) {
-	columns := x.e.stage[0].plan.brings()
+	r, columns := x.runs[0], x.e.stage[x.stage].plan.brings()
 	stride := kernel.AlignUp(4*columns) / 4
-	all := mem.Float32s(x.mem[3].Bytes())
+	all, between := mem.Float32s(x.mem[3].Bytes()), mem.Float32s(x.mem[4].Bytes())
 	for i := x.from; i < to; i++ {
 		row := all[(i-x.from)*stride:][:columns]
-		x.in.Row(row, i)
-		x.batch.BringTo(i, row)
+		if r.in.Row != nil {
+			r.in.Row(row, i)
+		}
+		if i < r.made {
+			copy(row, between[i*r.width:][:r.width])
+		}
+		r.batch.BringTo(i, row)
 	}
 }
 
 // take copies n rows of an output. Rows are in the order of tokens until all are there.
 func (x *Encoding) take(s *stage, n int) {
-	all, first := mem.Float32s(x.rows.Bytes()), x.from/s.out.Of
+	to, width, most := mem.Float32s(x.rows.Bytes()), x.e.width, x.in.Made
+	if s.between() {
+		to, width, most = mem.Float32s(x.mem[4].Bytes()), s.out.Width, x.runs[1].made
+	}
+	first := (x.from - x.runs[0].in.First) / s.out.Of
 	for i := range n {
-		if at := first + i; at < x.in.Made {
-			copy(all[at*x.e.width+s.col:], x.bufs.Row(s.out.Buf, i)[:s.out.Width])
+		if at := first + i; at < most {
+			copy(to[at*width+s.col:], x.bufs.Row(s.out.Buf, i)[:s.out.Width])
 		}
 	}
 }
@@ -395,13 +483,13 @@ func (x *Encoding) Close() {
 	if x.bufs != nil {
 		x.bufs.Close()
 	}
-	if x.batch != nil {
-		x.batch.Close()
+	for _, r := range x.runs {
+		r.batch.Close()
 	}
 	for _, r := range append(x.mem, x.rows) {
 		if r != nil {
 			r.Close()
 		}
 	}
-	x.mem, x.rows, x.bufs, x.batch = nil, nil, nil, nil
+	x.mem, x.rows, x.bufs, x.runs = nil, nil, nil, nil
 }

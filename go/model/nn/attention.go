@@ -239,6 +239,7 @@ func (l Layer) place() (group, offset int, tiers []kernel.Tier) {
 	case l.role == inEncoder && l.Index > 0: // a layer is done with them before the next begins
 		return l.caches[l.Window].group, l.caches[l.Window].offset, nil
 	case l.role == ofRows && len(l.Program.Groups) > 0: // the same
+		l.Program.Groups[0].Bytes = max(l.Program.Groups[0].Bytes, l.keysAndValues().Bytes)
 		return 0, 0, nil
 	case l.role == inDecoder:
 		return l.crossed[l.Index].group, l.crossed[l.Index].offset, nil

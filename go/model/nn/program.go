@@ -55,6 +55,7 @@ const (
 	Pooled = "pooled" // the vector of a text, given what was made of the vectors of its tokens
 
 	Embeddings = "embeddings" // of an encoder of rows: what a text model has in place of those of words
+	Between    = "between"    // the same: what the layers that follow run over in place of its tokens
 )
 
 // A Tier is the types of keys and values that are From to To positions old: see kernel.Group. The first tier is the

@@ -153,14 +153,23 @@ func (b *Builder) BegunRows() {
 // RowLayers calls build for each layer, and after for what is made of the results of each; nil: nothing is.
 func (b *Builder) RowLayers(build func(l Layer), after func(il int)) {
 	for il, sizes := range b.Config.Layers {
-		b.half = 0
-		build(b.Layer(il, sizes))
-		b.Program.Layers = append(b.Program.Layers, b.Take())
-		b.Program.Halves = append(b.Program.Halves, b.half)
+		b.rowLayer(b.Layer(il, sizes), build)
 		if after != nil {
 			after(il)
 		}
 	}
+}
+
+// RowLayer calls build for a layer of these sizes, whose tensors' names begin with prefix.
+func (b *Builder) RowLayer(prefix string, sizes LayerConfig, build func(l Layer)) {
+	b.rowLayer(Layer{b, sizes, 0, prefix}, build)
+}
+
+func (b *Builder) rowLayer(l Layer, build func(l Layer)) {
+	b.half = 0
+	build(l)
+	b.Program.Layers = append(b.Program.Layers, b.Take())
+	b.Program.Halves = append(b.Program.Halves, b.half)
 }
 
 // keepQueries ends the half of a layer that runs for all tokens before any attends, and returns the buffer with their
@@ -352,6 +361,27 @@ func (s Strand) products(parts []kernel.Part, op kernel.Matmul) Strand {
 	op.Dst, op.Act, op.Rows, op.Parts = to.buf, act, kernel.OutRows, parts
 	s.b.Add(op)
 	return to
+}
+
+// Plus adds the rows of another strand.
+func (s Strand) Plus(other Strand) Strand {
+	s.b.Add(kernel.NormRows{
+		Dst: s.buf, Src: other.buf, Rows: kernel.OutRows, Cols: s.Width, Segs: 1, Kind: kernel.NoNorm, Scale: 1, Epilogue: kernel.Add,
+	})
+	return s
+}
+
+// Again has what follows run over the rows in place of the tokens that they are made of. Each brings its row, and columns
+// behind it that the input has. It begins with x = the row; the layers are those of c, or if it is nil of the same.
+func (s Strand) Again(c *Config) {
+	b := s.b
+	b.Program.Outputs = append(b.Program.Outputs, Output{
+		Name: Between, Ops: b.Take(), Buf: s.buf, Width: s.Width, After: len(b.Program.Layers), Of: cmp.Or(s.of, 1),
+	})
+	if c != nil {
+		b.Config, b.residuals = c, "x again"
+	}
+	b.rowLayer(Layer{Builder: b}, func(Layer) { b.BroughtAlone() })
 }
 
 // Out makes the rows columns of the output Embeddings, behind those that earlier calls made: what the layers so far make, or

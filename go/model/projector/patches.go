@@ -10,18 +10,24 @@ import (
 type grid struct {
 	columns, rows int // of patches
 	merge         int // of a side of a square
+	inner         int // of a side of the squares that those of a square are in, in their turn; 0: they are in none
 }
 
 // patched returns the grid of a picture whose sides are multiples of those of its squares.
 func (e *Encoder) patched(p *picture.RGB) grid {
-	return grid{p.Width / e.Patch, p.Height / e.Patch, e.Merge}
+	return grid{p.Width / e.Patch, p.Height / e.Patch, e.Merge, e.Inner}
 }
 
 // at returns the column and the row of the patch of token i.
 func (g grid) at(i int) (x, y int) {
 	square, in := i/(g.merge*g.merge), i%(g.merge*g.merge)
 	across := g.columns / g.merge
-	return square%across*g.merge + in%g.merge, square/across*g.merge + in/g.merge
+	x, y = in%g.merge, in/g.merge
+	if n := g.inner; n > 0 {
+		small, in := in/(n*n), in%(n*n)
+		x, y = small%(g.merge/n)*n+in%n, small/(g.merge/n)*n+in/n
+	}
+	return square%across*g.merge + x, square/across*g.merge + y
 }
 
 // n returns how many there are.

@@ -74,6 +74,7 @@ var kinds = []*Kind{
 	&qwen3vl, &gemma4v, &gemma4uv, &gemma3, &qwen25vl, &qwen2vl, &pixtral,
 	&idefics3, &internvl, &mlp, &lfm2, &llama4, &kimivl, &glm4v,
 	&kimik25, &paddleocr, &januspro, &exaone45, &dotsocr, &lightonocr, &hunyuanvl,
+	&minicpmv46,
 	&gemma4ua, &qwen2a, &ultravox, &voxtral, &musicflamingo, &qwen3a,
 }
 
@@ -95,6 +96,8 @@ type Input struct {
 	Order   []int32                        // of the rows that are made: row i is number Order[i], or if that is below 0 Breaks[-1-Order[i]]
 	Breaks  [][]float32                    // see Order
 	Made    int                            // rows that are made of the tokens, without breaks
+	Again   *Input                         // of what runs over the rows that are made first, see nn.Strand.Again; nil: these, which bring nothing else
+	First   int                            // the tokens before this number serve the others alone, and nothing is made of them
 	Grid    struct{ Columns, Rows int }    // of the rows of a picture, but for one before it and one behind it, if they are as many more; 0: they have none
 }
 
@@ -126,6 +129,8 @@ type settings struct {
 	Side      int        // pixels of the square pictures that the encoder was trained on
 	Patch     int        // pixels of a side of a patch
 	Merge     int        // patches of a side of a row; 1: each is one
+	Midway    int        // the number of the layer behind which they are made, beginning at 1
+	Inner     int        // patches of a side of the rows that are made first, and of which others are; 0: there are none
 	Mean, Std [3]float32 // of the channels
 	MinRows   int        // of a picture, where its size is not fixed
 	MaxRows   int
