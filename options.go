@@ -144,6 +144,16 @@ func WithDraft(name string) Option { return func(s *settings) { s.launch.Draft.P
 // one that lies beside the model.
 func WithProjector(name string) Option { return func(s *settings) { s.launch.Projector = name } }
 
+// WithProjectorType sets the type of its weights in memory: file, as they are; q8_0, in which they are faster and rows less
+// exact; or auto, the default, which is q8_0 for floats of encoders that are not small.
+func WithProjectorType(name string) Option {
+	return func(s *settings) {
+		if err := s.launch.ProjectorType.UnmarshalText([]byte(name)); err != nil {
+			s.refuse("WithProjectorType: %v", err)
+		}
+	}
+}
+
 // WithoutDrafts turns all guesses off.
 func WithoutDrafts() Option { return func(s *settings) { s.launch.Draft = launch.Draft{} } }
 

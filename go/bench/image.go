@@ -22,6 +22,7 @@ type Images struct {
 	Name       string   // of the picture
 	Picture    *picture.RGB
 	Threads    []int // numbers of threads to measure
+	Type       model.EncoderType
 	KV         []kvcache.Types
 	Repeats    int
 	Warmup     bool
@@ -36,6 +37,7 @@ type ImageResult struct {
 	Projector   string   `json:"projector_filename"`
 	Kind        string   `json:"projector"`
 	Threads     int      `json:"n_threads"`
+	Type        string   `json:"type"` // of the layers' weights
 	TypeK       string   `json:"type_k"`
 	TypeV       string   `json:"type_v"`
 	Picture     string   `json:"picture"`
@@ -58,6 +60,7 @@ func imageTable(roofline bool) table[ImageResult] {
 		{"projector", 24, true, func(r *ImageResult) string { return filepath.Base(r.Projector) }},
 		{"kind", 16, true, func(r *ImageResult) string { return r.Kind }},
 		{"threads", 7, false, func(r *ImageResult) string { return fmt.Sprint(r.Threads) }},
+		{"type", 6, false, func(r *ImageResult) string { return r.Type }},
 		{"type_k", 6, false, func(r *ImageResult) string { return r.TypeK }},
 		{"type_v", 6, false, func(r *ImageResult) string { return r.TypeV }},
 		{"patches", 7, false, func(r *ImageResult) string { return fmt.Sprint(r.Patches) }},
@@ -124,12 +127,12 @@ func (m *Images) measure(ctx context.Context, path string, kv kvcache.Types, poo
 		return err
 	}
 	defer f.Close()
-	e, err := model.LoadEncoder(f, projector.Sight, (&engine.Config{KV: kv}).KVTypes(), model.Options{Pack: pool.PackMat, Budget: m.Budget, Until: ctx})
+	e, err := model.LoadEncoder(f, projector.Sight, m.Type, (&engine.Config{KV: kv}).KVTypes(), model.Options{Pack: pool.PackMat, Budget: m.Budget, Until: ctx})
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	defer e.Close()
-	r.Kind = e.Kind.Name
+	r.Kind, r.Type = e.Kind.Name, e.LayerType().String()
 	parts, work := e.See(m.Picture), 0.0
 	for _, p := range parts {
 		if in := p.Input; in != nil {

@@ -125,7 +125,7 @@ func encoded(t *testing.T, dir string, s projector.Sense, pool *kernel.Pool, par
 	defer f.Close()
 	budget := mem.NewBudget(1<<28, "a test")
 	exact := kernel.KVTypes{K: kernel.KVF32, V: kernel.KVF32}
-	e, err := model.LoadEncoder(f, s, exact, model.Options{Pack: pool.PackMat, Budget: budget})
+	e, err := model.LoadEncoder(f, s, model.EncoderFile, exact, model.Options{Pack: pool.PackMat, Budget: budget})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,9 +17,10 @@ import (
 
 // Media configures an engine whose prompts may have pictures and sounds.
 type Media struct {
-	Projector *model.File // has the encoders, and is the engine's to close; nil: requests bring rows
-	Span      int         // tokens of the largest medium whose tokens see each other in both directions: a pass has as many at least; 0: by the encoders
-	Cache     uint64      // bytes of rows that are kept; 0: 256 MiB
+	Projector *model.File       // has the encoders, and is the engine's to close; nil: requests bring rows
+	Type      model.EncoderType // that the weights of the encoders' layers have in memory
+	Span      int               // tokens of the largest medium whose tokens see each other in both directions: a pass has as many at least; 0: by the encoders
+	Cache     uint64            // bytes of rows that are kept; 0: 256 MiB
 }
 
 // A Medium is a picture or a sound in a prompt.

@@ -31,6 +31,7 @@ const defaultMediaCache = 256 << 20
 // An encoders are those of an engine.
 type encoders struct {
 	file   *model.File
+	typ    model.EncoderType
 	kinds  [senses]*projector.Encoder // nil: the file has none
 	loaded [senses]*model.Encoder     // nil: it was not needed since the engine slept
 }
@@ -45,12 +46,12 @@ func (s *encoders) open(c *Config) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", f.Name(), err)
 	}
-	s.file = f
+	s.file, s.typ = f, c.Media.Type
 	for sense, name := range [senses]string{projector.Sight: of.Vision, projector.Hearing: of.Audio} {
 		if name == "" {
 			continue
 		}
-		if _, s.kinds[sense], err = model.SurveyEncoder(f, projector.Sense(sense), encoderKV); err != nil {
+		if _, s.kinds[sense], err = model.SurveyEncoder(f, projector.Sense(sense), c.Media.Type, encoderKV); err != nil {
 			return fmt.Errorf("%s: %w", f.Name(), err)
 		}
 	}
@@ -115,7 +116,7 @@ func (e *Engine) encoder(s projector.Sense) (*model.Encoder, error) {
 	if enc := e.encoders.loaded[s]; enc != nil {
 		return enc, nil
 	}
-	enc, err := model.LoadEncoder(e.encoders.file, s, encoderKV, model.Options{Pack: e.device.pack, Budget: e.device.budget})
+	enc, err := model.LoadEncoder(e.encoders.file, s, e.encoders.typ, encoderKV, model.Options{Pack: e.device.pack, Budget: e.device.budget})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", e.encoders.file.Name(), err)
 	}

@@ -48,9 +48,10 @@ type Settings struct {
 	Draft    Draft
 	Adapters []Adapter
 
-	Projector   string // encoders of pictures and sounds: a file, or the folder of a checkpoint; empty: that beside the model
-	NoProjector bool   // there is none, even if one is named or beside the model
-	Media       reading.Limits
+	Projector     string            // encoders of pictures and sounds: a file, or the folder of a checkpoint; empty: that beside the model
+	ProjectorType model.EncoderType // that the weights of their layers have in memory
+	NoProjector   bool              // there is none, even if one is named or beside the model
+	Media         reading.Limits
 }
 
 // A Draft is what guesses how a model's texts go on, to verify several tokens in a pass.
@@ -173,7 +174,7 @@ func (h *Head) open(ctx context.Context, d *engine.Device, e Events, early bool)
 		return nil, err
 	}
 	if eyes != nil {
-		c.Media = &engine.Media{Projector: eyes, Span: h.Settings.Media.MaxTokens}
+		c.Media = &engine.Media{Projector: eyes, Type: h.Settings.ProjectorType, Span: h.Settings.Media.MaxTokens}
 	}
 	own := c
 	own.Progress, own.Early = e.Progress, early

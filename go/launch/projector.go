@@ -58,7 +58,7 @@ func (f *Files) fitProjector(h *Head) error {
 		if kind == "" {
 			continue
 		}
-		_, e, err := model.SurveyEncoder(file, sense, kernel.KVTypes{})
+		_, e, err := model.SurveyEncoder(file, sense, model.EncoderFile, kernel.KVTypes{})
 		if err != nil {
 			return fmt.Errorf("%s: %w", h.projector, err)
 		}

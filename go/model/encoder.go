@@ -36,17 +36,19 @@ type stage struct {
 // between reports whether the rows that the stage makes are the tokens of those that follow.
 func (s *stage) between() bool { return s.out != nil && s.out.Name == nn.Between }
 
-// SurveyEncoder surveys the encoder for a sense in a projector's file, whose keys and values are of type kv. Errors name the
-// key or the tensor, not the file.
-func SurveyEncoder(f *File, s projector.Sense, kv kernel.KVTypes) (*Survey, *projector.Encoder, error) {
+// SurveyEncoder surveys the encoder for a sense in a projector's file, whose weights are of type typ, and keys and values of
+// type kv. Errors name the key or the tensor, not the file.
+func SurveyEncoder(f *File, s projector.Sense, typ EncoderType, kv kernel.KVTypes) (*Survey, *projector.Encoder, error) {
 	e, err := projector.Read(f.GGUF, s)
 	if err != nil {
 		return nil, nil, err
 	}
+	e.Short = typ.shortens(f.GGUF, s.Tensors())
 	survey := &Survey{
 		Config: e.Config, file: f, kv: kv,
 		make:    func(w *weights) (*nn.Program, error) { return e.Build(w, kv) },
 		unknown: func(w *weights) error { return e.Unknown(w.used()) },
+		short:   e.Short,
 	}
 	packed, err := survey.find(Packed)
 	if err != nil {
@@ -67,8 +69,8 @@ func SurveyEncoder(f *File, s projector.Sense, kv kernel.KVTypes) (*Survey, *pro
 }
 
 // LoadEncoder loads the encoder for a sense in a projector's file, which must stay open as long as it.
-func LoadEncoder(f *File, s projector.Sense, kv kernel.KVTypes, o Options) (*Encoder, error) {
-	survey, e, err := SurveyEncoder(f, s, kv)
+func LoadEncoder(f *File, s projector.Sense, typ EncoderType, kv kernel.KVTypes, o Options) (*Encoder, error) {
+	survey, e, err := SurveyEncoder(f, s, typ, kv)
 	if err != nil {
 		return nil, err
 	}
@@ -155,6 +157,16 @@ func (e *Encoder) Columns() int { return e.width }
 
 // WeightBytes returns the memory of the weights.
 func (e *Encoder) WeightBytes() uint64 { return e.model.WeightBytes() }
+
+// LayerType returns the type of the matrices of layers, that of the first one.
+func (e *Encoder) LayerType() kernel.Type {
+	for _, m := range e.model.weights.mats {
+		if ofLayer(m.Name) {
+			return m.Type
+		}
+	}
+	return kernel.F32
+}
 
 // Damaged returns ErrDamaged once a page of the file could not be read.
 func (e *Encoder) Damaged() error { return e.model.Damaged() }

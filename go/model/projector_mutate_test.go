@@ -59,7 +59,7 @@ func (z *zoo) tryProjector(t *testing.T, which int, script []byte) {
 		return
 	}
 	for _, s := range []projector.Sense{projector.Sight, projector.Hearing} {
-		_, e, err := SurveyEncoder(Outline("changed", outline), s, kvEncoder)
+		_, e, err := SurveyEncoder(Outline("changed", outline), s, EncoderType(len(script)%len(encoderTypes)), kvEncoder)
 		if err != nil {
 			if strings.ContainsAny(err.Error(), "\n\x00") {
 				t.Errorf("%s by %v: more than a line: %v", z.names[which], script, err)

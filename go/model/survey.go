@@ -23,6 +23,7 @@ type Survey struct {
 	tiers   []nn.Tier
 	make    func(w *weights) (*nn.Program, error) // the program of these weights
 	unknown func(w *weights) error                // an error if they lack a tensor of the file that matters
+	short   bool                                  // matrices of layers that are floats become Q8_0
 	finds   [3]*find                              // for packed, mapped and streamed weights: created on first use
 }
 
@@ -130,6 +131,7 @@ func (s *Survey) find(r Residency) (*find, error) {
 		return s.finds[i], nil
 	}
 	w := newWeights(s.file, s.Config.Arch, r != Mapped)
+	w.short = s.short
 	if r == Streamed {
 		packed, err := s.find(Packed)
 		if err != nil {

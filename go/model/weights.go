@@ -22,6 +22,7 @@ type weights struct {
 	pack   bool            // matrices for products; else they stay in the file
 	packed *packedFile     // nil for files of rows
 	lacks  string          // a matrix that a packed file does not have
+	short  bool            // matrices of layers that are floats become Q8_0
 	bound  bool            // there is memory
 	stream map[string]bool // matrices that come from the disk when they are needed, by key
 	guess  map[int]guess   // of experts that layers will need
@@ -35,6 +36,7 @@ type weights struct {
 	byChoice map[string]*choice
 
 	ropes []*rotations
+	evens []even
 	small *mem.Region
 	big   *pack // packed matrices; nil when there are none
 
@@ -51,6 +53,9 @@ type matrix struct {
 
 	remade   func(buf []byte, t *gguf.Tensor) ([]byte, error) // of each part, in buf and of Type; nil: they are as in the file
 	streamed bool                                             // Data is in a stream.Store
+
+	shortened bool    // from floats to Type
+	columns   *vector // what the columns are multiplied by before; nil: one
 
 	panels *gguf.Tensor // of a packed file; nil for rows
 	sums   []uint32     // of each of N matrices of panels
@@ -242,6 +247,7 @@ func rowsOf(t *gguf.Tensor, in, from, n int) *gguf.Tensor {
 
 // keep adds a matrix in its final form.
 func (w *weights) keep(key string, m *matrix) {
+	w.shorten(key, m)
 	// A matrix made of several tensors must be copied together, and interleaved rows must be separated, so
 	// these are packed as well. A draft head is small and used often.
 	head := ofHead(key)
@@ -575,6 +581,11 @@ func (w *weights) bindVectors() error {
 	for _, m := range w.mats {
 		if m.scales != nil {
 			m.Scales = m.scales.v[:m.N]
+		}
+	}
+	for _, e := range w.evens {
+		if err := e.fill(); err != nil {
+			return err
 		}
 	}
 	w.bound = true

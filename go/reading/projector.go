@@ -221,6 +221,9 @@ func (p *Projector) see(ctx context.Context, m *chat.Medium) (parts []projector.
 	}
 	h := sha256.New()
 	h.Write(p.identity[:])
+	if e.Short {
+		fmt.Fprintln(h, "of 8 bits")
+	}
 	if m.Kind == chat.Sound {
 		samples := m.Samples
 		if samples == nil {

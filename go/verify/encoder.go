@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"hash"
 
 	"github.com/quern-llm/quern/go/demo"
 	"github.com/quern-llm/quern/go/engine"
@@ -29,27 +30,36 @@ func drawn() *picture.RGB {
 	return p
 }
 
-// encode returns a hash of the embeddings that an encoder makes of the picture.
+// encode returns a hash of the embeddings that an encoder makes of the picture, with weights as in the file and of 8 bits.
 func encode(ctx context.Context, f *model.File, kv kernel.KVTypes, c engine.DeviceConfig) (string, error) {
 	pool, err := kernel.NewPool(max(c.Threads, 1), nil)
 	if err != nil {
 		return "", err
 	}
 	defer pool.Close()
+	sum := sha256.New()
+	for _, typ := range []model.EncoderType{model.EncoderFile, model.EncoderQ8} {
+		if err := encodeAs(ctx, typ, f, kv, pool, sum); err != nil {
+			return "", err
+		}
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+func encodeAs(ctx context.Context, typ model.EncoderType, f *model.File, kv kernel.KVTypes, pool *kernel.Pool, sum hash.Hash) error {
 	budget := mem.NewBudget(1<<30, "the check of an encoder")
-	e, err := model.LoadEncoder(f, projector.Sight, kv, model.Options{Pack: pool.PackMat, Budget: budget, Until: ctx})
+	e, err := model.LoadEncoder(f, projector.Sight, typ, kv, model.Options{Pack: pool.PackMat, Budget: budget, Until: ctx})
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer e.Close()
-	sum := sha256.New()
 	for _, part := range e.See(drawn()) {
 		if part.Input == nil {
 			continue
 		}
 		x, err := e.Begin(part.Input, pool, budget)
 		if err != nil {
-			return "", err
+			return err
 		}
 		for !x.Step() {
 		}
@@ -59,5 +69,5 @@ func encode(ctx context.Context, f *model.File, kv kernel.KVTypes, c engine.Devi
 		}
 		x.Close()
 	}
-	return hex.EncodeToString(sum.Sum(nil)), nil
+	return nil
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/machine"
 	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/model"
 	"github.com/quern-llm/quern/go/synth"
 )
 
@@ -47,6 +48,7 @@ type benchFlags struct {
 	kernels bool
 	sound   string // a file
 	image   string // a file, or a size
+	mmproj  model.EncoderType
 	types   []string
 
 	speculate bench.Speculation
@@ -186,6 +188,7 @@ func (f *benchFlags) define(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.kernels, "kernels", false, "measure each kernel alone, without a model")
 	fs.StringVar(&f.sound, "sound", "", "with a model of speech, transcribe a `FILE` of sound (WAV, MP3, FLAC)")
 	fs.StringVar(&f.image, "image", "", "with projectors, encode a picture: a `FILE`, or the size of one, WIDTHxHEIGHT")
+	encoderTypeVar(fs, &f.mmproj)
 	wordsVar(fs, &f.types, "types", "", nil, acceptWeightType, "with --kernels, weight types (default: all)")
 	fs.Var(&worthValue{&f.speculate.Right, &f.speculate.Own}, "speculate", "what drafts are worth that are right with `CHANCES` such as 0.5,0.7,0.9 (0.5+0.4: and second guesses where the first are wrong), or that come from sources such as auto or ngram+mtp; off is none")
 	listVar(fs, &f.speculate.Streams, "streams", "", []int{1}, 1, 64, "with --speculate, texts at a time")

@@ -29,7 +29,7 @@ func (f *benchFlags) measureImages(ctx context.Context, out bench.Output) error 
 		return err
 	}
 	images := bench.Images{
-		Projectors: f.models, Name: f.image, Picture: p, Threads: f.threads, KV: kv, Repeats: f.reps, Warmup: !f.noWarmup,
+		Projectors: f.models, Name: f.image, Picture: p, Threads: f.threads, Type: f.mmproj, KV: kv, Repeats: f.reps, Warmup: !f.noWarmup,
 		Machine: m, Budget: mem.NewBudget(engine.Limit(m, f.memory)),
 	}
 	return images.Run(ctx, out)

@@ -10,6 +10,7 @@ import (
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/internal/llamaflags"
 	"github.com/quern-llm/quern/go/launch"
+	"github.com/quern-llm/quern/go/model"
 	"github.com/quern-llm/quern/go/reading"
 )
 
@@ -17,6 +18,7 @@ import (
 type projectorFlags struct {
 	path, url string
 	auto      bool
+	typ       model.EncoderType
 	images    reading.Limits
 }
 
@@ -27,9 +29,15 @@ func (f *projectorFlags) defineBeside(fs, which *pflag.FlagSet, hub *hubFlags) {
 	which.Var(&projectorValue{f, hub}, "mmproj", "GGUF `FILE` of the encoders of pictures and sounds of the first model, or the folder of its checkpoint (default: mmproj*.gguf beside the model)")
 	which.StringVar(&f.url, "mmproj-url", "", "`URL` of that file, downloaded if needed")
 	which.Lookup("mmproj-url").Hidden = true
+	encoderTypeVar(fs, &f.typ)
 	intVar(fs, &f.images.MinTokens, "image-min-tokens", "", 0, 0, 1<<20, "tokens of a picture at least, however small it is; 0 is the model's own")
 	intVar(fs, &f.images.MaxTokens, "image-max-tokens", "", 0, 0, 1<<20, "tokens of a picture at most, however large it is; 0 is the model's own")
 	projectorsVar(fs, &f.auto, hub, "use and download the projector that comes with a model; --no-mmproj does without")
+}
+
+// encoderTypeVar defines the flag for the type of an encoder's weights.
+func encoderTypeVar(fs *pflag.FlagSet, p *model.EncoderType) {
+	fs.TextVar(p, "mmproj-type", model.EncoderAuto, "`TYPE` of the weights of encoders in memory: file, q8_0, or auto, which is q8_0 for floats of encoders that are not small")
 }
 
 // projectorsVar defines the flag that says whether models come with their projectors.
@@ -53,7 +61,7 @@ func (f *projectorFlags) named() (string, error) {
 
 // apply adds the flags to the settings of a model.
 func (f *projectorFlags) apply(s *launch.Settings) {
-	s.Projector, s.NoProjector, s.Media = f.path, !f.auto, f.images
+	s.Projector, s.NoProjector, s.ProjectorType, s.Media = f.path, !f.auto, f.typ, f.images
 }
 
 // A projectorValue is the name of a projector.

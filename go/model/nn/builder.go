@@ -113,7 +113,7 @@ func (b *Builder) Act(use string, rows kernel.RowSet, width int, mats ...kernel.
 	a := kernel.Act{}
 	for _, m := range mats {
 		kind := m.Type.Act()
-		a[kind] = b.buf(use, kernel.BufSpec{Kind: kind, Rows: rows, Width: kernel.Pad(width)})
+		a[kind] = b.buf(use, kernel.BufSpec{Kind: kind, Rows: rows, Width: kernel.Pad(max(width, m.In))})
 	}
 	return a
 }

@@ -22,7 +22,9 @@ func (l Layer) Residual(norm string, sublayers ...Sublayer) {
 	if norm == "" {
 		l.Add(kernel.ToAct{Act: act, Src: l.input(), Cols: l.Config.NEmbd})
 	} else {
-		l.Add(l.Norm(act, l.input(), kernel.TokRows, norm))
+		op := l.Norm(act, l.input(), kernel.TokRows, norm)
+		l.even(&op, norm, mats)
+		l.Add(op)
 	}
 	for _, h := range sublayers {
 		h.Run(l.Only(act, h.In...))

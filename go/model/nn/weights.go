@@ -46,6 +46,10 @@ type Weights interface {
 	// of independent inputs of mean square 1 that a norm has multiplied, by the vector
 	// of that name if it was asked for before. It is nil as long as there is no memory.
 	Squares(name, norm string) ([]float64, error)
+	// Even multiplies the columns of matrices that have fewer bits than in the file, before they lose these, by the numbers
+	// that it returns: EvenFactors of the weights of a norm, a vector of that name that was asked for before. It does nothing
+	// and reports false if a matrix keeps its bits. The numbers are nil as long as there is no memory.
+	Even(norm string, mats ...kernel.Matrix) (by []float32, ok bool)
 	// Floats returns memory for n floats that are computed from the weights, under a
 	// name of the caller's. It is nil until one is known.
 	Floats(name string, n int) []float32

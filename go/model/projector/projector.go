@@ -37,8 +37,8 @@ func (s Sense) stem() string {
 	return "clip.vision"
 }
 
-// tensors returns how the names of tensors of its layers begin.
-func (s Sense) tensors() string {
+// Tensors returns how the names of tensors of its layers begin.
+func (s Sense) Tensors() string {
 	if s == Hearing {
 		return "a."
 	}
@@ -113,8 +113,9 @@ func (in *Input) Rows() int {
 type Encoder struct {
 	Kind   *Kind
 	Config *Config
-	Width  int // of the text models that it is for
-	Deep   int // how many layers of these have columns of its rows added: see arch.qwen3vl
+	Width  int  // of the text models that it is for
+	Short  bool // floats of layers are 8 bits in memory, which rows depend on
+	Deep   int  // how many layers of these have columns of its rows added: see arch.qwen3vl
 
 	settings
 	file   *gguf.File

@@ -147,7 +147,7 @@ func (e *Encoder) inPlace(p *picture.RGB, in *Input) *Input {
 
 // layers adds pre-norm layers without a gate. after is called with the number of each.
 func (e *Encoder) layers(b *Builder, after func(il int)) {
-	b.TensorPrefix = e.Kind.sense.tensors()
+	b.TensorPrefix = e.Kind.sense.Tensors()
 	b.RowLayers(func(l Layer) {
 		l.Residual("ln1", l.Attention(Attention{Out: "attn_out", QKNorm: e.QKNorm, PostScale: "ls1"}))
 		l.Residual("ln2", l.FeedForward(FeedForward{
