@@ -140,6 +140,9 @@ func (f *File) Projector() (Projector, error) {
 		if err != nil {
 			return Projector{}, err
 		}
+		if t, ok := f.Tensor("resampler.proj.weight"); ok && width == 0 && e.name == "vision" && len(t.Dims) > 0 {
+			width = t.Dims[0] // as the files of MiniCPM-V have it
+		}
 		if p.Width != 0 && width != p.Width {
 			return Projector{}, fmt.Errorf("rows of %d numbers for pictures and of %d for sounds", p.Width, width)
 		}

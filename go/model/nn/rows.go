@@ -372,8 +372,8 @@ func (s Strand) Plus(other Strand) Strand {
 }
 
 // Again has what follows run over the rows in place of the tokens that they are made of. Each brings its row, and columns
-// behind it that the input has. It begins with x = the row; the layers are those of c, or if it is nil of the same.
-func (s Strand) Again(c *Config) {
+// behind it that the input has. The layers are those of c, or if it is nil of the same. It begins with x = the row, and more.
+func (s Strand) Again(c *Config, more ...func()) {
 	b := s.b
 	b.Program.Outputs = append(b.Program.Outputs, Output{
 		Name: Between, Ops: b.Take(), Buf: s.buf, Width: s.Width, After: len(b.Program.Layers), Of: cmp.Or(s.of, 1),
@@ -381,7 +381,12 @@ func (s Strand) Again(c *Config) {
 	if c != nil {
 		b.Config, b.residuals = c, "x again"
 	}
-	b.rowLayer(Layer{Builder: b}, func(Layer) { b.BroughtAlone() })
+	b.rowLayer(Layer{Builder: b}, func(Layer) {
+		b.BroughtAlone()
+		for _, add := range more {
+			add()
+		}
+	})
 }
 
 // Out makes the rows columns of the output Embeddings, behind those that earlier calls made: what the layers so far make, or

@@ -15,6 +15,7 @@ var minicpmv46 = Kind{
 			k.Fail("projector.scale_factor", "3, want 2 or 4")
 		}
 		e.checkTiles(k, maxSlices+1)
+		e.swapped(k, "v.")
 		e.squarePositions(k)
 		k.Config.Norm, k.Config.PostEps = kernel.LayerNorm, 1e-6
 		if e.Merge == 2 {
@@ -45,7 +46,7 @@ var minicpmv46 = Kind{
 		s := b.Beside(4).Norm(kernel.LayerNorm, "mm.input_norm")
 		s.Applied(kernel.GELUErf, "mm.up").Product("mm.down").Out()
 	},
-	see: func(e *Encoder, p *picture.RGB) []Part { return e.sliceParts(p, e.midwayInput) },
+	see: func(e *Encoder, p *picture.RGB) []Part { return e.sliceParts(p, e.slicedInput) },
 }
 
 // mergeMidway has the patches of a square see each other, and makes one of them.
@@ -59,9 +60,9 @@ func (e *Encoder) mergeMidway(b *Builder) {
 	s.Product(stem + "ds_ffn_down").Plus(b.Mean(n)).Again(nil)
 }
 
-// midwayInput returns the input of a picture whose patches have the positions that are at their part of its sides in the square
+// slicedInput returns the input of a picture or a slice whose patches have the positions that are at their part of its sides in the square
 // that those of the training are.
-func (e *Encoder) midwayInput(p *picture.RGB) *Input {
+func (e *Encoder) slicedInput(p *picture.RGB) *Input {
 	t, g := e.tables[positions], e.patched(p)
 	side := t.side()
 	in := e.input(p, t.columns, func(dst []float32, x, y int) {

@@ -74,7 +74,7 @@ var kinds = []*Kind{
 	&qwen3vl, &gemma4v, &gemma4uv, &gemma3, &qwen25vl, &qwen2vl, &pixtral,
 	&idefics3, &internvl, &mlp, &lfm2, &llama4, &kimivl, &glm4v,
 	&kimik25, &paddleocr, &januspro, &exaone45, &dotsocr, &lightonocr, &hunyuanvl,
-	&minicpmv46,
+	&minicpmv46, &resampler,
 	&gemma4ua, &qwen2a, &ultravox, &voxtral, &musicflamingo, &qwen3a,
 }
 
@@ -118,11 +118,13 @@ type Encoder struct {
 	Deep   int  // how many layers of these have columns of its rows added: see arch.qwen3vl
 
 	settings
-	file   *gguf.File
-	tables map[string]table
-	class  []float32   // what the token for the whole picture brings behind its pixels; nil: there is none
-	first  int         // the position of the first patch
-	breaks [][]float32 // rows that are the same in all pictures
+	file    *gguf.File
+	tables  map[string]table
+	class   []float32    // what the token for the whole picture brings behind its pixels; nil: there is none
+	first   int          // the position of the first patch
+	breaks  [][]float32  // rows that are the same in all pictures
+	queries table        // what asks the patches, see resampler
+	waves   [][2]float64 // the sine and the cosine of a step of each wave
 }
 
 // settings are what kinds read beside the sizes of the layers.
@@ -145,6 +147,7 @@ type settings struct {
 	Edge      int            // pixels of the longer side of pictures before they are cut into tiles
 	Grids     []prepare.Grid // of tiles
 	Features  []int          // the numbers of layers whose results are read side by side, beginning at 1; nil: of the last one
+	Nested    bool           // slices of a picture are pictures among slices
 	LastClass bool           // the position of the token for the whole picture is the last one
 	Unread    []string       // how the names of tensors begin that files have and encoders do not use
 }

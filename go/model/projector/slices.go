@@ -66,11 +66,19 @@ func (e *Encoder) sliceGrid(w, h int) (best prepare.Grid) {
 func (e *Encoder) sliceParts(p *picture.RGB, input func(*picture.RGB) *Input) []Part {
 	overview, slices, g := e.sliced(p)
 	parts := []Part{{Text: "<image>"}, {Input: input(overview)}, {Text: "</image>"}}
+	before, after := "<slice>", "</slice>"
+	if e.Nested && len(slices) > 0 {
+		parts = append(parts, Part{Text: before})
+		before, after = "<image>", "</image>"
+	}
 	for i, one := range slices {
 		if i > 0 && i%g.Columns == 0 {
 			parts = append(parts, Part{Text: "\n"})
 		}
-		parts = append(parts, Part{Text: "<slice>"}, Part{Input: input(one)}, Part{Text: "</slice>"})
+		parts = append(parts, Part{Text: before}, Part{Input: input(one)}, Part{Text: after})
+	}
+	if e.Nested && len(slices) > 0 {
+		parts = append(parts, Part{Text: "</slice>"})
 	}
 	return parts
 }

@@ -1,0 +1,128 @@
+package model
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/quern-llm/quern/go/gguf"
+	"github.com/quern-llm/quern/go/media/picture"
+	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/model/projector"
+)
+
+// An eye is what an encoder of pictures makes of one, in torch. scripts/golden_eyes.py writes it, and says what its fields are.
+type eye struct {
+	Name          string
+	Keys, Tensors []string
+	Size, Shape   [2]int
+	Numbers       []float64
+}
+
+// TestEyes compares the rows of small encoders with those of their publishers' mathematics.
+func TestEyes(t *testing.T) {
+	data, err := os.ReadFile("testdata/eyes.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []eye
+	if err := json.Unmarshal(data, &all); err != nil || len(all) == 0 {
+		t.Fatalf("%d cases, %v", len(all), err)
+	}
+	pool, budget := testPool(t, 1), mem.NewBudget(1<<28, "a test")
+	for _, c := range all {
+		t.Run(c.Name, func(t *testing.T) {
+			e := encoder(t, c.write(t), projector.Sight, EncoderFile, pool, budget)
+			p := &picture.RGB{Width: c.Size[0], Height: c.Size[1], Pix: make([]byte, 3*c.Size[0]*c.Size[1])}
+			for i := range p.Pix {
+				p.Pix[i] = byte(mixedNoise("picture", i) >> 24)
+			}
+			var flat []float32
+			for _, row := range rows(t, e, e.See(p), pool, budget) {
+				flat = append(flat, row...)
+			}
+			if len(flat) != c.Shape[0]*c.Shape[1] {
+				t.Fatalf("%d numbers, want %v", len(flat), c.Shape)
+			}
+			worst := 0.0
+			for i, want := range c.Numbers {
+				worst = max(worst, math.Abs(float64(flat[i*7919%len(flat)])-want))
+			}
+			if !(worst < 2e-5) {
+				t.Errorf("%.2g off", worst)
+			}
+		})
+	}
+}
+
+// write writes the file, and returns its path.
+func (c eye) write(t *testing.T) string {
+	t.Helper()
+	w := gguf.NewWriter()
+	layers := 0
+	for _, line := range c.Keys {
+		words := strings.Fields(line)
+		value := keyValue(t, words[1], words[2:])
+		if w.Set(words[0], value); strings.HasSuffix(words[0], ".block_count") {
+			layers = int(value.(uint32))
+		}
+	}
+	for _, line := range c.Tensors {
+		words := strings.Fields(line)
+		n := len(words)
+		var dims []uint64
+		count := 1
+		for _, word := range words[1 : n-2] {
+			d := number(t, word)
+			dims, count = append(dims, uint64(d)), count*d
+		}
+		scale, offset := float(t, words[n-2]), float(t, words[n-1])
+		for il := range layers {
+			name := strings.Replace(words[0], "#", strconv.Itoa(il), 1)
+			data := make([]byte, 0, 4*count)
+			for i := range count {
+				noise := float64(mixedNoise(name, i)>>8)/(1<<23) - 1
+				data = binary.LittleEndian.AppendUint32(data, math.Float32bits(float32(offset+scale*noise)))
+			}
+			w.AddTensor(name, gguf.F32, dims, gguf.Bytes(data))
+			if name == words[0] {
+				break
+			}
+		}
+	}
+	path := filepath.Join(t.TempDir(), "mmproj.gguf")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := w.WriteTo(f); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func float(t *testing.T, s string) float64 {
+	x, err := strconv.ParseFloat(s, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+// mixedNoise returns the bits of number i of the noise of a name.
+func mixedNoise(name string, i int) uint32 {
+	hash := uint32(2166136261)
+	for _, b := range []byte(name) {
+		hash = (hash ^ uint32(b)) * 16777619
+	}
+	x := uint32(i)*0x9E3779B9 + hash
+	x = (x ^ x>>16) * 0x85EBCA6B
+	x = (x ^ x>>13) * 0xC2B2AE35
+	return x ^ x>>16
+}
