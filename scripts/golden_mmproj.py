@@ -368,6 +368,9 @@ CASES = {
     "gemma4/audio": ("gemma4", dict(text_config=SLIM, vision_config=GEMMA4, audio_config=dict(hidden_size=32,
         num_hidden_layers=1, num_attention_heads=2)),
                      dict(image_mean=[0.0, 0.0, 0.0], image_std=[1.0, 1.0, 1.0])),
+    "gemma4/free": ("gemma4", dict(text_config=SLIM, vision_config=GEMMA4, audio_config=dict(hidden_size=32, num_hidden_layers=1,
+        num_attention_heads=2, subsampling_conv_channels=[128, 4], output_proj_dims=48, use_clipped_linears=False)),
+        dict(image_mean=[0.0, 0.0, 0.0], image_std=[1.0, 1.0, 1.0])),
     "gemma4unified": ("gemma4_unified", dict(
         vision_config=dict(patch_size=2, pooling_kernel_size=2, model_patch_size=4, mm_embed_dim=32, mm_posemb_size=8,
             output_proj_dims=32),
@@ -510,7 +513,8 @@ def main():
     logging.disable()
     all = {}
     if names:
-        all = {c["name"]: c for path in ARCHIVE.glob("*.json") for c in json.loads(path.read_text())["cases"]}
+        all = {c["name"]: c for file in ("pictures", "sounds")
+               for c in json.loads((ARCHIVE / f"{file}.json").read_text())["cases"]}
     all |= {name: case(name) for name in names or [*CASES, *FOREIGN]}
     ARCHIVE.mkdir(exist_ok=True)
     for file, sees in {"pictures": True, "sounds": False}.items():

@@ -26,6 +26,8 @@ from golden_sight import COUNT, shapes_of
 from safetensors.torch import load_file
 from transformers.audio_utils import spectrogram, window_function
 from transformers.models.audioflamingo3 import modeling_audioflamingo3 as flamingo
+from transformers.models.gemma4 import feature_extraction_gemma4 as gemma4_features
+from transformers.models.gemma4 import modeling_gemma4 as gemma4
 from transformers.models.qwen2_audio import modeling_qwen2_audio as qwen2
 from transformers.models.qwen3_omni_moe import modeling_qwen3_omni_moe as omni
 
@@ -83,11 +85,21 @@ def qwen3omni(of, weights, n):
     return tower(x, feature_lens=torch.tensor([x.shape[1]])).last_hidden_state
 
 
+def gemma4a(of, weights, n):
+    config = transformers.AutoConfig.for_model("gemma4_audio", **settings(of["audio_config"]))
+    x = gemma4_features.Gemma4AudioFeatureExtractor()([noise("sound", n).astype(np.float32)], return_tensors="pt")
+    tower = loaded(gemma4.Gemma4AudioModel(config), "model.audio_tower.", weights)
+    text = transformers.AutoConfig.for_model("gemma4_text", **settings(of["text_config"]))
+    embed = loaded(gemma4.Gemma4MultimodalEmbedder(config, text), "model.embed_audio.", weights)
+    heard = tower(x["input_features"], x["input_features_mask"])
+    return embed(heard.last_hidden_state[heard.attention_mask.bool()])
+
+
 def settings(of):
     return {k: v for k, v in of.items() if k not in ("architectures", "model_type", "transformers_version", "dtype")}
 
 
-CASES = {"qwen2a": (qwen2a, 5000), "musicflamingo": (musicflamingo, 5000), "qwen3omni": (qwen3omni, 31999)}
+CASES = {"gemma4/free": (gemma4a, 170000), "qwen2a": (qwen2a, 5000), "musicflamingo": (musicflamingo, 5000), "qwen3omni": (qwen3omni, 31999)}
 
 
 def main():

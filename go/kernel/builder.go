@@ -16,6 +16,7 @@ type planBuilder struct {
 	rows      int // that are gathered as one
 	unbound   bool
 	sided     bool             // sequences of the batch have a source
+	sliced    bool             // buffers have rows of a slice of the batch
 	owned     []unsafe.Pointer // C memory that is the plan's
 }
 
@@ -29,7 +30,13 @@ type groupUse struct {
 
 func (b *planBuilder) use(u groupUse) { b.uses = append(b.uses, u) }
 
-func (b *planBuilder) has(buf Buf) bool { return buf >= 0 && int(buf) < len(b.specs) }
+func (b *planBuilder) has(buf Buf) bool {
+	if buf < 0 || int(buf) >= len(b.specs) {
+		return false
+	}
+	b.sliced = b.sliced || !b.specs[buf].Whole
+	return true
+}
 
 func (b *planBuilder) matrix(c *C.struct_qn_mat, m Matrix) error {
 	if err := m.check(); err != nil {

@@ -25,6 +25,7 @@ type Plan struct {
 	unbound bool       // some matrix or vector is not allocated
 	uses    []groupUse // of the batch's groups
 	sided   bool       // sequences of the batch have a source
+	sliced  bool       // it uses buffers that have rows of a slice of the batch
 
 	positions int // positions of the batch are below it; 0: any
 	answers   int // and so are those behind a source
@@ -67,7 +68,7 @@ func NewPlan(specs []BufSpec, ops ...Op) (*Plan, error) {
 		p.Close()
 		return nil, err
 	}
-	p.unbound, p.uses, p.sided = b.unbound, b.uses, b.sided
+	p.unbound, p.uses, p.sided, p.sliced = b.unbound, b.uses, b.sided, b.sliced
 	p.positions, p.answers, p.brings, p.rows = b.positions, b.answers, b.brings, b.rows
 	p.scratch = int(C.qn_plan_scratch(p.c, C.int32_t(p.n), 0))
 	return p, nil
@@ -150,12 +151,16 @@ func (p *Plan) Run(pool *Pool, bufs *Buffers, b *Batch, scratch []byte) {
 func (p *Plan) ready(pool *Pool, bufs *Buffers, b *Batch, scratch []byte) {
 	p.mustBeOpen()
 	pool.mustBeOpen()
+	most := bufs.room.Tok
+	if !p.sliced {
+		most = max(most, bufs.room.Whole)
+	}
 	switch {
 	case p.unbound:
 		panic("kernel: plan has matrices or vectors without memory")
 	case bufs.c == nil || !slices.Equal(bufs.specs, p.specs):
 		panic("kernel: buffers are closed, or not those of the plan")
-	case b.c == nil || b.nTok() < 1 || b.nTok() > bufs.room.Tok || b.nOut() > bufs.room.Out:
+	case b.c == nil || b.nTok() < 1 || b.nTok() > most || b.nOut() > bufs.room.Out:
 		panic("kernel: batch is closed, empty, or larger than the buffers")
 	case bufs.room.Whole > 0 && (bufs.from != b.from || b.n > max(bufs.room.Tok, bufs.room.Whole)):
 		panic(fmt.Sprintf("kernel: buffers look at token %d, the batch of %d tokens at %d", bufs.from, b.n, b.from))

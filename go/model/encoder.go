@@ -3,6 +3,7 @@ package model
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/kvcache"
@@ -29,6 +30,7 @@ type stage struct {
 	plan  parts
 	brung bool       // tokens bring their rows
 	keys  bool       // it runs for tokens that serve others alone, too
+	once  bool       // it runs over all tokens at once
 	out   *nn.Output // whose rows it makes
 	col   int        // of these in those of the encoder
 }
@@ -126,12 +128,14 @@ func (e *Encoder) plan() error {
 		return err
 	}
 	for il, ops := range p.Layers {
-		for i, ops := range [][]kernel.Op{ops[:p.Halves[il]], ops[p.Halves[il]:]} {
-			if len(ops) == 0 {
+		from := 0
+		for i, cut := range append(slices.Clone(p.Cuts[il]), nn.Cut{At: len(ops)}) {
+			part := ops[from:cut.At]
+			if from = cut.At; len(part) == 0 {
 				continue
 			}
 			again := e.stage[len(e.stage)-1].between()
-			if err := add(stage{brung: again, keys: again || i == 0}, ops); err != nil {
+			if err := add(stage{brung: again, keys: again || i == 0 && len(p.Cuts[il]) > 0, once: cut.Once}, part); err != nil {
 				return fmt.Errorf("layer %d: %w", il, err)
 			}
 		}
@@ -387,8 +391,11 @@ func (r run) add() {
 func (x *Encoding) Step() (done bool) {
 	s, r := x.e.stage[x.stage], x.runs[0]
 	n := min(sliceTokens, r.in.Tokens)
-	if s.out != nil {
+	switch {
+	case s.out != nil:
 		n = n / s.out.Of * s.out.Of
+	case s.once:
+		n = r.in.Tokens
 	}
 	if !s.keys {
 		x.from = max(x.from, r.in.First)

@@ -6,10 +6,11 @@ import (
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/model/nn"
 )
 
 // Taps implements nn.Weights.
-func (w *weights) Taps(name string, taps, in, out int) (kernel.Matrix, error) {
+func (w *weights) Taps(name string, order nn.TapOrder, taps, in, out int) (kernel.Matrix, error) {
 	key := name + " by taps"
 	if m, ok := w.byName[key]; ok {
 		return m.Matrix, nil
@@ -31,7 +32,7 @@ func (w *weights) Taps(name string, taps, in, out int) (kernel.Matrix, error) {
 	}
 	m := &matrix{
 		parts:  []*gguf.Tensor{t},
-		remade: func(buf []byte, t *gguf.Tensor) ([]byte, error) { return tapByTap(buf, t, taps, in, out) },
+		remade: func(buf []byte, t *gguf.Tensor) ([]byte, error) { return tapByTap(buf, t, order, taps, in, out) },
 	}
 	m.Type, m.In, m.Out, m.N = kernel.F32, taps*kernel.Pad(in), kernel.Pad(out), 1
 	w.keep(key, m)
@@ -40,8 +41,11 @@ func (w *weights) Taps(name string, taps, in, out int) (kernel.Matrix, error) {
 
 // tapByTap remakes the kernels of a convolution: in each, the channels of a tap become neighbours, and then come as
 // many zeros as make whole panels; so do the kernels.
-func tapByTap(buf []byte, t *gguf.Tensor, taps, in, out int) ([]byte, error) {
-	width := kernel.Pad(in)
+func tapByTap(buf []byte, t *gguf.Tensor, order nn.TapOrder, taps, in, out int) ([]byte, error) {
+	width, side := kernel.Pad(in), 1
+	for side*side < taps {
+		side++
+	}
 	buf = buf[:kernel.Pad(out)*taps*width*4]
 	clear(buf)
 	y, x := mem.Float32s(buf), make([]float32, taps*in)
@@ -53,7 +57,14 @@ func tapByTap(buf []byte, t *gguf.Tensor, taps, in, out int) ([]byte, error) {
 		to := y[o*taps*width:]
 		for c := range in {
 			for tap := range taps {
-				to[tap*width+c] = x[c*taps+tap]
+				switch order {
+				case nn.TapsOfChannels:
+					to[tap*width+c] = x[c*taps+tap]
+				case nn.TurnedTaps:
+					to[(tap%side*side+tap/side)*width+c] = x[c*taps+tap]
+				case nn.ChannelsOfTaps:
+					to[tap*width+c] = x[tap*in+c]
+				}
 			}
 		}
 	}

@@ -52,6 +52,58 @@ func transpose(buf []byte, t *gguf.Tensor) ([]byte, error) {
 	})
 }
 
+// Against implements nn.Weights.
+func (w *weights) Against(name string, in, of, heads int, rows [][]float32) (kernel.Matrix, error) {
+	key := fmt.Sprintf("%s against %d rows", name, len(rows))
+	if m, ok := w.byName[key]; ok {
+		return m.Matrix, nil
+	}
+	t, err := w.tensor(name, []uint64{uint64(in), uint64(of * heads)})
+	if err != nil {
+		return kernel.Matrix{}, err
+	}
+	if err := typeOf(t).Check(in); err != nil {
+		return kernel.Matrix{}, unsupported(t, err)
+	}
+	if err := wholeGroups(t, of, 0, of); err != nil {
+		return kernel.Matrix{}, err
+	}
+	m := &matrix{remade: func(buf []byte, t *gguf.Tensor) ([]byte, error) { return productsWith(buf, t, rows) }}
+	for h := range heads {
+		m.parts = append(m.parts, rowsOf(t, in, h*of, of))
+	}
+	m.Type, m.In, m.Out, m.N = kernel.F32, of, len(rows), heads
+	w.keep(key, m)
+	return m.Matrix, nil
+}
+
+// productsWith writes the products of a tensor's rows with others, as floats, to the beginning of buf and returns it: a row of each
+// of the others.
+func productsWith(buf []byte, t *gguf.Tensor, rows [][]float32) ([]byte, error) {
+	in, of := int(t.Dims[0]), int(t.Dims[1])
+	buf = buf[:len(rows)*of*4]
+	y, x := mem.Float32s(buf), make([]float32, in*of)
+	if err := transposeRows(x, t, 0, of); err != nil {
+		return nil, err
+	}
+	sums := make([]float64, of)
+	for r, row := range rows {
+		clear(sums)
+		for i, v := range row {
+			if v == 0 { // of most
+				continue
+			}
+			for c := range sums {
+				sums[c] += float64(float64(v) * float64(x[i*of+c]))
+			}
+		}
+		for c, sum := range sums {
+			y[r*of+c] = float32(sum)
+		}
+	}
+	return buf, nil
+}
+
 // Regrouped implements nn.Weights.
 func (w *weights) Regrouped(name string, in, out, n int) (kernel.Matrix, error) {
 	key := fmt.Sprintf("%s in %d groups of columns", name, n)

@@ -161,6 +161,15 @@ func (w *weights) Rows(name string) int {
 	return 1
 }
 
+// Columns implements nn.Weights.
+func (w *weights) Columns(name string) int {
+	t, ok := w.f.Tensor(name)
+	if !ok || len(t.Dims) == 0 {
+		return 0
+	}
+	return int(min(t.Dims[0], math.MaxInt32))
+}
+
 // Stack implements nn.Weights.
 func (w *weights) Stack(names []string, in, out int) (kernel.Matrix, error) {
 	return w.matrix(names, in, out, 1, false)

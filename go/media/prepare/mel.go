@@ -101,7 +101,7 @@ func (m *Mel) logs(out []float64, from int) {
 	for i := heard * m.bands; i < len(out); i++ {
 		out[i] = silence
 	}
-	p := &pair{bank: melBank(m.bands)}
+	p := &pair{bank: melBank(m.bands, melFFT, false)}
 	for f := 0; f < heard; f += 2 {
 		for i := range melFFT {
 			first := (from+f)*MelHop - melFFT/2 + i
@@ -170,13 +170,48 @@ type band struct {
 	weights []float64
 }
 
-var banks sync.Map // of numbers of bands
+var banks sync.Map // by their bankKey
 
-// melBank returns triangles on Slaney's mel scale, linear up to 1 kHz and logarithmic above, each of an area of 1.
-func melBank(n int) []band {
-	if b, ok := banks.Load(n); ok {
+type bankKey struct {
+	n, points int
+	htk       bool
+}
+
+// melBank returns n triangles over the bins of a transform of so many points, on Slaney's mel scale, linear up to 1 kHz and
+// logarithmic above, each of an area of 1, or on HTK's, each of a height of 1.
+func melBank(n, points int, htk bool) []band {
+	key := bankKey{n, points, htk}
+	if b, ok := banks.Load(key); ok {
 		return b.([]band)
 	}
+	hz := slaney(n)
+	if htk {
+		hz = htks(n)
+	}
+	bank := make([]band, n)
+	for b := range bank {
+		low, middle, high := hz[b], hz[b+1], hz[b+2]
+		for bin := range points/2 + 1 {
+			f := float64(bin) * MelRate / float64(points)
+			w := min((f-low)/(middle-low), (high-f)/(high-middle))
+			if !htk {
+				w = w * 2 / (high - low)
+			}
+			if w <= 0 {
+				continue
+			}
+			if len(bank[b].weights) == 0 {
+				bank[b].from = bin
+			}
+			bank[b].weights = append(bank[b].weights, w)
+		}
+	}
+	banks.Store(key, bank)
+	return bank
+}
+
+// slaney returns the corners of triangles on Slaney's mel scale.
+func slaney(n int) []float64 {
 	const linear, knee = 200.0 / 3, 1000.0
 	step := exactmath.Log(6.4) / 27
 	mels := func(hz float64) float64 { return knee/linear + exactmath.Log(hz/knee)/step }
@@ -187,23 +222,18 @@ func melBank(n int) []band {
 			hz[i] = knee * exactmath.Pow(math.E, float64(m-knee/linear)*step)
 		}
 	}
-	bank := make([]band, n)
-	for b := range bank {
-		low, middle, high := hz[b], hz[b+1], hz[b+2]
-		for bin := range melBins {
-			f := float64(bin) * MelRate / melFFT
-			w := min((f-low)/(middle-low), (high-f)/(high-middle)) * 2 / (high - low)
-			if w <= 0 {
-				continue
-			}
-			if len(bank[b].weights) == 0 {
-				bank[b].from = bin
-			}
-			bank[b].weights = append(bank[b].weights, w)
-		}
+	return hz
+}
+
+// htks returns those on HTK's.
+func htks(n int) []float64 {
+	const scale, knee = 2595.0, 700.0
+	most := scale * exactmath.Log(1+MelRate/2/knee) / math.Ln10
+	hz := make([]float64, n+2)
+	for i := range hz {
+		hz[i] = knee * (exactmath.Pow(10, most*float64(i)/float64(n+1)/scale) - 1)
 	}
-	banks.Store(n, bank)
-	return bank
+	return hz
 }
 
 // hann is the window, and turns are the roots of unity.

@@ -30,7 +30,7 @@ type Builder struct {
 	residuals    string                    // the use of the buffer x, if not "x": see next
 	role         role                      // of the layers that are being built
 	crossed      []kvCache                 // by decoder layer: keys and values of the source, and behind them its own
-	half         int                       // operations of the layer of an encoder of rows up to what it keeps: see Program.Halves
+	cuts         []Cut                     // of the layer of an encoder of rows: see Program.Cuts
 	TensorPrefix string                    // how the names of all tensors of layers begin, if not with "blk."
 	Target       *Config                   // of the model that a head drafts for; nil: this is none
 	draft        func(b *Builder, h *Head) // builds the head of another file

@@ -18,7 +18,7 @@ type role int
 const (
 	singleStack role = iota // there is no encoder
 	inEncoder               // of an encoder: each token of a source sees all of it
-	ofRows                  // of an encoder of patches or frames: see Program.Halves
+	ofRows                  // of an encoder of patches or frames: see Program.Cuts
 	inDecoder               // of a decoder: a token sees the source, and those after it up to its own
 )
 

@@ -13,9 +13,15 @@ type Program struct {
 	Begin   []kernel.Op    // once per batch: embedding, tables of rotations
 	Encoder [][]kernel.Op  // what tokens of sources go through in place of the layers: see kernel.Batch
 	Layers  [][]kernel.Op  // one list for each layer
-	Halves  []int          // of an encoder of rows: how many operations of each layer end with what it keeps of a token
+	Cuts    [][]Cut        // of an encoder of rows: where parts of each layer end, but for the last
 	Outputs []Output       // outputs available for the tokens of a batch
 	Next    *Next          // what drafts; nil unless Config.Drafts
+}
+
+// A Cut ends a part of a layer of an encoder of rows, which runs for all tokens before the next part does.
+type Cut struct {
+	At   int  // operations up to here
+	Once bool // it runs over all tokens at once, on buffers that have rows of all, and not slice by slice
 }
 
 // Blocks returns the operations of the layers, and of the blocks that draft, if they run: all that store something per

@@ -166,10 +166,10 @@ func (b *Builder) RowLayer(prefix string, sizes LayerConfig, build func(l Layer)
 }
 
 func (b *Builder) rowLayer(l Layer, build func(l Layer)) {
-	b.half = 0
+	b.cuts = nil
 	build(l)
 	b.Program.Layers = append(b.Program.Layers, b.Take())
-	b.Program.Halves = append(b.Program.Halves, b.half)
+	b.Program.Cuts = append(b.Program.Cuts, b.cuts)
 }
 
 // keepQueries ends the half of a layer that runs for all tokens before any attends, and returns the buffer with their
@@ -178,9 +178,12 @@ func (l Layer) keepQueries(q projection) kernel.Buf {
 	n := l.NHead * l.HeadDim
 	kept := l.whole("queries", n)
 	l.Add(kernel.NormRows{Dst: kept, Src: q.buf, SrcCol: q.col[0], Cols: n, Segs: 1, Kind: kernel.NoNorm, Scale: 1})
-	l.half = len(l.ops)
+	l.cut()
 	return kept
 }
+
+// cut ends a part of the layer, which runs for all tokens before what follows.
+func (b *Builder) cut() { b.cuts = append(b.cuts, Cut{At: len(b.ops)}) }
 
 // A Strand is rows that are made of those of an encoder's tokens, on their way to an output.
 type Strand struct {

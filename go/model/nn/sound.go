@@ -91,5 +91,5 @@ func (b *Builder) Convolved(bands int) {
 
 // byTaps returns the kernels of a convolution: see Weights.Taps.
 func (b *Builder) byTaps(name string, taps, in, out int) kernel.Matrix {
-	return must(b.weights.Taps(name, taps, in, out))
+	return must(b.weights.Taps(name, TapsOfChannels, taps, in, out))
 }

@@ -24,6 +24,8 @@ type Weights interface {
 	Regrouped(name string, in, out, n int) (kernel.Matrix, error)
 	// Rows returns how many rows a matrix has, by its last dimension that is not one; 0: there is no such tensor.
 	Rows(name string) int
+	// Columns returns how many columns the rows of a matrix have; 0: there is no such tensor.
+	Columns(name string) int
 	// Stack returns matrices for products that are a tensor each.
 	Stack(names []string, in, out int) (kernel.Matrix, error)
 	// Part returns n rows, from number `from` on, of each of mats matrices of `of` rows.
@@ -36,9 +38,12 @@ type Weights interface {
 	// Transposed returns, of n rows from number `from` on of each of `heads` heads of `of` rows,
 	// the transpose: `heads` matrices of `in` rows and n columns, as floats.
 	Transposed(name string, in, of, from, n, heads int) (kernel.Matrix, error)
-	// Taps returns the kernels of a convolution, as floats: `out` rows with the `in` channels of each tap, where the file has
-	// the taps of each channel. Channels are padded with zeros to whole panels, and so are the rows.
-	Taps(name string, taps, in, out int) (kernel.Matrix, error)
+	// Taps returns the kernels of a convolution, as floats: `out` rows with the `in` channels of each tap. Channels are padded
+	// with zeros to whole panels, and so are the rows.
+	Taps(name string, order TapOrder, taps, in, out int) (kernel.Matrix, error)
+	// Against returns, for each of `heads` heads of `of` rows of `in` columns, the products of these with other rows, as
+	// floats: `heads` matrices of as many rows as those, and of `of` columns.
+	Against(name string, in, of, heads int, rows [][]float32) (kernel.Matrix, error)
 	// Vector returns floats, of a tensor of these dimensions, padded with zeros to
 	// whole panels.
 	Vector(name string, dims ...int) ([]float32, error)
@@ -59,6 +64,15 @@ type Weights interface {
 	// Rope returns the frequencies of r. See Rope.Freqs.
 	Rope(r Rope) ([]float64, error)
 }
+
+// A TapOrder says in which order a file has the numbers of the kernels of a convolution.
+type TapOrder int
+
+const (
+	TapsOfChannels TapOrder = iota // the taps of each channel
+	TurnedTaps                     // the same, which are a square: rows become columns
+	ChannelsOfTaps                 // the channels of each tap
+)
 
 // HeadsName names the matrix of Weights.Heads.
 func HeadsName(name string, from int) string {
