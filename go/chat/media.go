@@ -17,16 +17,24 @@ type Kind int
 const (
 	Picture Kind = iota + 1
 	Sound
+	Video // frames
 )
 
-func (k Kind) String() string { return map[Kind]string{Picture: "picture", Sound: "sound"}[k] }
+func (k Kind) String() string {
+	return map[Kind]string{Picture: "picture", Sound: "sound", Video: "video"}[k]
+}
 
-// A Medium is a picture or a sound in a message: a file, as it was sent.
+// FrameRate is how many frames a second of a video models are shown, if there is a choice.
+const FrameRate = 2
+
+// A Medium is a picture, a sound or a video in a message: a file, as it was sent.
 type Medium struct {
 	Kind    Kind      // 0: not known before there is Data
-	Data    []byte    // nil: it is at Source, and has to be fetched before it is rendered, or there are Samples
+	Data    []byte    // nil: it is at Source, and has to be fetched before it is rendered, or there are Samples or Frames
 	Source  string    // such as a URL
 	Samples []float32 // of a sound, as encoders hear it
+	Frames  [][]byte  // of a video, a file each, in place of Data
+	Rate    float32   // frames a second of these; 0: FrameRate
 	Detail  string    // how closely a picture is looked at: low, or anything else for as closely as the model can
 
 	Document bool   // it may also be a text, which is a part in its place

@@ -134,15 +134,19 @@ func (e *Engine) look(prompt []int32, media []Medium) (list []placed, err error)
 }
 
 // placesOf returns where the tokens of what an encoder reads are, and by how many places what follows is further on: in a
-// picture all at one time, each in its row and its column.
+// picture all at one time, each in its row and its column, and in one of a film counted from where that begins.
 func placesOf(in *projector.Input) (place func(i int) [kernel.Axes]int32, advance int) {
 	grid := in.Grid
 	if grid.Columns < 1 {
 		return nil, 0
 	}
+	at := in.Step
+	if at.After == 0 {
+		at.After = max(grid.Columns, grid.Rows)
+	}
 	return func(i int) [kernel.Axes]int32 {
-		return [kernel.Axes]int32{0, int32(i / grid.Columns), int32(i % grid.Columns), 0}
-	}, max(grid.Columns, grid.Rows)
+		return [kernel.Axes]int32{int32(at.Time - at.Before), int32(i/grid.Columns - at.Before), int32(i%grid.Columns - at.Before), 0}
+	}, at.After - at.Before
 }
 
 // ownPlaces is placesOf with nn.Config.OwnPlaces: the tokens of picture `number` of a text, which begins at place from, are one

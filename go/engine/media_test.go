@@ -69,6 +69,34 @@ func TestOwnPlaces(t *testing.T) {
 	}
 }
 
+// Steps of a film begin at one row and one column, each at its time, and what follows is behind them all.
+func TestPlacesOfFilms(t *testing.T) {
+	t.Parallel()
+	at, from := 10, int32(7)
+	for _, c := range []struct {
+		projector.Step
+		want [6][kernel.Axes]int32
+	}{
+		{projector.Step{Before: 0, Time: 0, After: 1}, [6][kernel.Axes]int32{{7, 7, 7, 7}, {7, 7, 8, 7}, {7, 8, 7, 7}, {7, 8, 8, 7}, {7, 9, 7, 7}, {7, 9, 8, 7}}},
+		{projector.Step{Before: 1, Time: 2, After: 2}, [6][kernel.Axes]int32{{9, 7, 7, 8}, {9, 7, 8, 8}, {9, 8, 7, 8}, {9, 8, 8, 8}, {9, 9, 7, 8}, {9, 9, 8, 8}}},
+		{projector.Step{Before: 2, Time: 4, After: 5}, [6][kernel.Axes]int32{{11, 7, 7, 9}, {11, 7, 8, 9}, {11, 8, 7, 9}, {11, 8, 8, 9}, {11, 9, 7, 9}, {11, 9, 8, 9}}},
+	} {
+		in := &projector.Input{Made: 6, Step: c.Step}
+		in.Grid.Columns, in.Grid.Rows = 2, 3
+		p := placed{Medium: Medium{At: at, Tokens: 6}, from: from}
+		p.Place, p.Advance = placesOf(in)
+		for i, want := range c.want {
+			if got := p.place(at+i, false); got != want {
+				t.Errorf("%+v: token %d is at %v, want %v", c.Step, i, got, want)
+			}
+		}
+		at, from = at+6, p.after()+int32(at+6)
+	}
+	if from != 12 {
+		t.Errorf("what follows is at %d", from)
+	}
+}
+
 // mediaKinds are models that are different in what media are to them.
 var mediaKinds = []string{
 	"mmproj/text/qwen3vl-4k.gguf", // places in turns, rows for several layers

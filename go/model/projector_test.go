@@ -288,6 +288,55 @@ func (w *sight) compare(t *testing.T, name string, got [][]float32) {
 	}
 }
 
+// Two frames are a row as if the first were seen through one matrix of patches, and the second through the other; the same
+// frame twice is a picture.
+func TestFilms(t *testing.T) {
+	t.Parallel()
+	dir := testdata.Path(t, "mmproj")
+	pool, budget := testPool(t, 1), mem.NewBudget(1<<30, "a test")
+	a := pillows(t, dir, "media/small-224x160.png")
+	b := &picture.RGB{Width: a.Width, Height: a.Height, Pix: slices.Clone(a.Pix)}
+	slices.Reverse(b.Pix)
+	for name, texts := range map[string][]string{
+		"qwen3vl":  {"<0.2 seconds>", "<|vision_start|>", "<|vision_end|>", "<1.0 seconds>", "<|vision_start|>", "<|vision_end|>"},
+		"qwen25vl": {"<|vision_start|>", "<|vision_end|>"},
+		"qwen2vl":  {"<|vision_start|>", "<|vision_end|>"},
+		"glm4v":    {"00:00 ", "<|begin_of_image|>", "<|end_of_image|>", " 00:01 ", "<|begin_of_image|>", "<|end_of_image|>"},
+	} {
+		d := read(t, filepath.Join(dir, "mm", name+"-f16.gguf"))
+		if d.has("v.patch_embd.bias") { // which is added to the first product, and rounds
+			clear(d.tensor("v.patch_embd.bias").Data)
+		}
+		e := encoder(t, d.write(t, "mmproj.gguf"), projector.Sight, EncoderFile, pool, budget)
+		first, second := d.tensor("v.patch_embd.weight"), d.tensor("v.patch_embd.weight.1")
+		first.Data, second.Data = second.Data, first.Data
+		turned := encoder(t, d.write(t, "turned.gguf"), projector.Sight, EncoderFile, pool, budget)
+		watch := func(e *Encoder, frames ...*picture.RGB) [][]float32 {
+			return rows(t, e, e.Watch(projector.Film{Frames: frames, Rate: 2}), pool, budget)
+		}
+		got := watch(e, a, b)
+		if !slices.EqualFunc(got, watch(turned, b, a), slices.Equal) {
+			t.Errorf("%s: through each other's matrix two frames are another row", name)
+		}
+		if slices.EqualFunc(got, watch(e, b, a), slices.Equal) || slices.EqualFunc(got, watch(e, a), slices.Equal) {
+			t.Errorf("%s: the second frame counts for nothing", name)
+		}
+		still := rows(t, e, e.See(a), pool, budget)
+		if three := watch(e, a, a, a); !slices.EqualFunc(three, slices.Concat(still, still), slices.Equal) {
+			t.Errorf("%s: where nothing moves a film is no picture", name)
+		}
+		var between []string
+		for _, p := range e.Watch(projector.Film{Frames: []*picture.RGB{a, b, a}, Rate: 2}) {
+			if p.Input == nil {
+				between = append(between, p.Text)
+			}
+		}
+		if !slices.Equal(between, texts) {
+			t.Errorf("%s: %q, want %q", name, between, texts)
+		}
+	}
+}
+
 // TestClipped limits one product of a layer to nothing, or its input, and compares the rows with those of files that lack what
 // it would add. Wide limits change nothing.
 func TestClipped(t *testing.T) {

@@ -99,7 +99,15 @@ func identityOf(f *model.File) (id [sha256.Size]byte) {
 }
 
 // Takes reports whether the model sees pictures, or hears sounds. A nil Projector does neither.
-func (p *Projector) Takes(k chat.Kind) bool { return p != nil && p.encoders[k] != nil }
+func (p *Projector) Takes(k chat.Kind) bool { return p != nil && p.encoders[encoded(k)] != nil }
+
+// encoded returns the kind of media whose encoder reads a kind.
+func encoded(k chat.Kind) chat.Kind {
+	if k == chat.Video {
+		return chat.Picture
+	}
+	return k
+}
 
 // Asks returns how the publisher of the model asks it for what is said in a sound.
 func (p *Projector) Asks() projector.Ask { return p.encoders[chat.Sound].Kind.Ask }
@@ -165,7 +173,8 @@ func (p *Projector) TokensAs(ctx context.Context, tok *tokenizer.Tokenizer, wind
 			}
 			return nil, fmt.Errorf("a %s (piece %d of the prompt): %w", m.Kind, i+1, err)
 		}
-		e, number := p.encoders[m.Kind], 0
+		kind, number := encoded(m.Kind), 0
+		e := p.encoders[kind]
 		for _, part := range parts {
 			if part.Input == nil {
 				before := len(out.IDs)
@@ -178,14 +187,17 @@ func (p *Projector) TokensAs(ctx context.Context, tok *tokenizer.Tokenizer, wind
 				continue
 			}
 			one := engine.Medium{
-				At: len(out.IDs), Tokens: part.Input.Rows(), Hash: numbered(hash, number), BothWays: m.Kind == chat.Picture && e.BothWays(),
-				Sense: senses[m.Kind], Input: part.Input,
+				At: len(out.IDs), Tokens: part.Input.Rows(), Hash: numbered(hash, number), BothWays: kind == chat.Picture && e.BothWays(),
+				Sense: senses[kind],
+			}
+			if window > 0 { // else only counted, and pixels are not kept
+				one.Input = part.Input
 			}
 			number++
 			for range one.Tokens {
 				out.IDs = append(out.IDs, -1)
 			}
-			out.Used[m.Kind] += one.Tokens
+			out.Used[kind] += one.Tokens
 			if window > 0 && len(out.IDs) > countedContexts*window {
 				return nil, &engine.TooLongError{Prompt: len(out.IDs), Ctx: window, Least: true}
 			}
@@ -206,7 +218,7 @@ func numbered(hash [sha256.Size]byte, n int) [sha256.Size]byte {
 
 // see decodes a medium, and returns its parts and a hash of all that decides them and their rows.
 func (p *Projector) see(ctx context.Context, m *chat.Medium) (parts []projector.Part, id [sha256.Size]byte, err error) {
-	e := p.encoders[m.Kind]
+	e := p.encoders[encoded(m.Kind)]
 	if e == nil {
 		return nil, id, errors.New("the model takes none")
 	}
@@ -237,10 +249,11 @@ func (p *Projector) see(ctx context.Context, m *chat.Medium) (parts []projector.
 		h.Sum(id[:0])
 		return e.Hear(samples), id, nil
 	}
-	img, err := picture.Decode(ctx, m.Data, picture.Limits{Reserve: reserve})
+	film, err := frames(ctx, m, picture.Limits{Pixels: picture.MaxPixels, Reserve: reserve})
 	if err != nil {
 		return nil, id, err
 	}
+	img := film.Frames[0]
 	if long, short := max(img.Width, img.Height), min(img.Width, img.Height); long > mostAspect*short {
 		return nil, id, fmt.Errorf("%d x %d pixels: one side is more than %d times as long as the other, which no model reads; cut it",
 			img.Width, img.Height, mostAspect)
@@ -250,7 +263,14 @@ func (p *Projector) see(ctx context.Context, m *chat.Medium) (parts []projector.
 		eye.MaxRows = eye.MinRows
 	}
 	fmt.Fprintln(h, img.Width, img.Height, eye.MinRows, eye.MaxRows)
-	h.Write(img.Pix)
+	for _, frame := range film.Frames {
+		h.Write(frame.Pix)
+	}
+	if m.Kind == chat.Video {
+		fmt.Fprintln(h, "frames a second:", film.Rate)
+		h.Sum(id[:0])
+		return eye.Watch(film), id, nil
+	}
 	h.Sum(id[:0])
 	return eye.See(img), id, nil
 }

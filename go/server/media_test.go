@@ -182,6 +182,71 @@ func TestSeeingInEveryAPI(t *testing.T) {
 	}
 }
 
+// Videos are lists of frames, and animations where they are asked for.
+func TestVideos(t *testing.T) {
+	t.Parallel()
+	jpeg, png, gif := inBase64(t, "exif-1.jpg"), inBase64(t, "small-224x160.png"), inBase64(t, "two-frames-160x120.gif")
+	type answered struct {
+		Usage struct {
+			Prompt  int `json:"prompt_tokens"`
+			Details struct {
+				Image int `json:"image_tokens"`
+			} `json:"prompt_tokens_details"`
+		}
+		Choices []struct{ Message struct{ Content string } }
+	}
+	body := func(part string) string {
+		return `{"max_tokens":4,"temperature":0,"messages":[{"role":"user","content":[` + part + `,{"type":"text","text":"What moves?"}]}]}`
+	}
+	of := func(kind, field, source, more string) string {
+		return `{"type":"` + kind + `","` + kind + `":{"` + field + `":"` + source + `"` + more + `}}`
+	}
+	list := "data:video/jpeg;base64," + png + "," + png + "," + png
+	for name, steps := range map[string]int{"qwen3vl": 2, "qwen25vl": 2, "gemma4v": 3, "llava": 3} {
+		text := map[string]string{"qwen3vl": "text/qwen3vl-4k.gguf", "qwen25vl": "text/qwen2vl-4k.gguf", "gemma4v": "../archs/gemma4.gguf", "llava": "../archs/llama.gguf"}[name]
+		s := seeing(t, text, "mm/"+name+"-f16.gguf")
+		still := fake.Post[answered](s, "/v1/chat/completions", body(of("image_url", "url", "data:image/png;base64,"+png, "")))
+		moving := fake.Post[answered](s, "/v1/chat/completions", body(of("video_url", "url", list, `,"fps":1`)))
+		most := still.Usage.Details.Image
+		if name == "gemma4v" {
+			most = 70
+		}
+		if got := moving.Usage.Details.Image; got == 0 || got%steps != 0 || got > steps*most {
+			t.Errorf("%s: %d tokens of %d steps, a picture has %d", name, got, steps, still.Usage.Details.Image)
+		}
+		again := fake.Post[answered](s, "/v1/chat/completions", body(of("input_video", "data", list, `,"fps":1`)))
+		if fmt.Sprint(again) != fmt.Sprint(moving) {
+			t.Errorf("%s: %+v, before %+v", name, again, moving)
+		}
+	}
+	s := seeing(t, "text/qwen3vl-4k.gguf", "mm/qwen3vl-f16.gguf")
+	if got := fake.Post[answered](s, "/v1/chat/completions", body(of("input_video", "data", gif, ""))); got.Usage.Details.Image == 0 {
+		t.Errorf("an animation: %+v", got)
+	}
+	mp4 := base64.StdEncoding.EncodeToString([]byte("\x00\x00\x00\x18ftypmp42\x00\x00\x00\x00"))
+	webm := base64.StdEncoding.EncodeToString([]byte("\x1aE\xdf\xa3 webm"))
+	for _, c := range []struct{ part, want string }{
+		{of("video_url", "url", "data:video/mp4;base64,"+mp4, ""), "MP4 is not read as a video; want its frames"},
+		{of("video_url", "url", "data:video/webm;base64,"+webm, ""), "WebM and Matroska are not read"},
+		{of("video_url", "url", "data:image/png;base64,"+png, ""), "PNG is not read as a video"},
+		{of("video_url", "url", "data:video/jpeg;base64,"+png+","+jpeg, ""), "frame 1 has"},
+		{of("video_url", "url", "data:video/jpeg;base64,"+png+",x", ""), "frame 1 is not in base64"},
+		{of("video_url", "url", "data:video/jpeg;base64,"+png+",aGVsbG8=", ""), "frame 1: "},
+		{of("video_url", "url", "data:video/jpeg;base64,"+strings.Repeat("AA==,", 128)+"AA==", ""), "129 frames, want at most 128"},
+		{of("video_url", "url", list, `,"fps":0`), "fps"},
+		{`{"type":"video_url"}`, "video_url: missing"},
+	} {
+		status, b, _ := s.Do("POST", "/v1/chat/completions", body(c.part))
+		if status != 400 || !strings.Contains(string(b), c.want) {
+			t.Errorf("%d %.300s, want %s", status, b, c.want)
+		}
+	}
+	blind := fake.New(t, "Hello", nil)
+	if status, b, _ := blind.Do("POST", "/v1/chat/completions", body(of("video_url", "url", list, ""))); status != 400 || !strings.Contains(string(b), "the request has a video: want a model that sees") {
+		t.Errorf("a blind model: %d %s", status, b)
+	}
+}
+
 // A model that is blind is told of the pictures of tools, of which the client of tools knows nothing.
 func TestBlindToTools(t *testing.T) {
 	t.Parallel()

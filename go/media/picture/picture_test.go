@@ -272,6 +272,72 @@ func TestFrames(t *testing.T) {
 	}
 }
 
+// Frames of an animation are drawn over what is left of those before them.
+func TestAnimation(t *testing.T) {
+	red, blue := color.NRGBA{200, 0, 0, 255}, color.NRGBA{0, 0, 200, 255}
+	frame := func(r image.Rectangle, pix ...byte) *image.Paletted {
+		p := image.NewPaletted(r, color.Palette{color.NRGBA{}, red, blue})
+		p.Pix = pix
+		return p
+	}
+	whole, left, right := image.Rect(0, 0, 2, 1), image.Rect(0, 0, 1, 1), image.Rect(1, 0, 2, 1)
+	var b bytes.Buffer
+	err := gif.EncodeAll(&b, &gif.GIF{
+		Image:    []*image.Paletted{frame(whole, 1, 1), frame(right, 2), frame(whole, 0, 1), frame(left, 2), frame(right, 0)},
+		Delay:    []int{0, 50, 7, 1, 100},
+		Disposal: []byte{gif.DisposalNone, gif.DisposalPrevious, gif.DisposalNone, gif.DisposalBackground, 0},
+		Config:   image.Config{Width: 2, Height: 1},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	frames, err := Animation(t.Context(), b.Bytes(), Limits{Reserve: func(n uint64) (func(), error) {
+		if n != 2*28 {
+			t.Errorf("%d bytes are reserved", n)
+		}
+		return func() {}, nil
+	}})
+	if err != nil || len(frames) != 5 {
+		t.Fatalf("%d frames, %v", len(frames), err)
+	}
+	for i, want := range []struct {
+		pix []byte
+		ms  int
+	}{
+		{[]byte{200, 0, 0, 200, 0, 0}, 100}, {[]byte{200, 0, 0, 0, 0, 200}, 500}, {[]byte{200, 0, 0, 200, 0, 0}, 70},
+		{[]byte{0, 0, 200, 200, 0, 0}, 100}, {[]byte{0, 0, 0, 200, 0, 0}, 1000},
+	} {
+		if got := frames[i]; !bytes.Equal(got.Pix, want.pix) || int(got.For.Milliseconds()) != want.ms {
+			t.Errorf("frame %d: %v for %v", i, got.Pix, got.For)
+		}
+	}
+	if _, err := Animation(t.Context(), b.Bytes(), Limits{Pixels: 9}); !errors.Is(err, ErrSize) || !strings.Contains(err.Error(), "5 frames of 2 x 1 pixels") {
+		t.Errorf("ten pixels: %v", err)
+	}
+	for name, data := range map[string][]byte{"cut": b.Bytes()[:len(b.Bytes())-9], "a PNG": pngOf(3, 3), "empty": {}, "a header": b.Bytes()[:13]} {
+		if _, err := Animation(t.Context(), data, Limits{}); !errors.Is(err, ErrFormat) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func FuzzAnimation(f *testing.F) {
+	f.Add(read(f, "two-frames-160x120.gif"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		frames, err := Animation(t.Context(), data, Limits{Pixels: 1 << 16})
+		n := 0
+		for _, p := range frames {
+			n += p.Width * p.Height
+			if p.For <= 0 || len(p.Pix) != 3*p.Width*p.Height {
+				t.Errorf("%d x %d, %d bytes, %v", p.Width, p.Height, len(p.Pix), p.For)
+			}
+		}
+		if err == nil && (n == 0 || n > 1<<16) {
+			t.Errorf("%d pixels", n)
+		}
+	})
+}
+
 func FuzzDecode(f *testing.F) {
 	for _, name := range []string{"tiny-13x7.png", "exif-6.jpg", "lossless-160x120.webp", "lossy-160x120.webp", "dot-1x1.png"} {
 		f.Add(read(f, name))

@@ -95,16 +95,16 @@ func (b *Builder) Patches(in int, norm string, names ...string) {
 		mats = append(mats, must(b.weights.Flat(name, in, n)))
 	}
 	act := b.Act("brought", kernel.TokRows, in, mats...)
-	b.Add(kernel.Input{Dst: rows, Cols: in, Clear: true})
-	if norm == "" {
-		b.Add(kernel.ToAct{Act: act, Src: rows, Cols: in})
-	} else {
-		b.Add(kernel.Norm{
-			Act: act, Src: rows, Cols: in, Kind: b.Config.Norm, Eps: b.Config.Eps,
-			Weight: b.NormWeights(norm, in), Bias: b.optional(norm+".bias", in),
-		})
-	}
 	for i, m := range mats {
+		b.Add(kernel.Input{Dst: rows, From: i * in, Cols: in, Clear: true})
+		if norm == "" {
+			b.Add(kernel.ToAct{Act: act, Src: rows, Cols: in})
+		} else {
+			b.Add(kernel.Norm{
+				Act: act, Src: rows, Cols: in, Kind: b.Config.Norm, Eps: b.Config.Eps,
+				Weight: b.NormWeights(norm, in), Bias: b.optional(norm+".bias", in),
+			})
+		}
 		op := kernel.Matmul{Dst: b.X(), Act: b.Only(act, m), Parts: []kernel.Part{{Matrix: m}}}
 		if i == 0 {
 			op.Parts[0].Bias = b.optional(strings.TrimSuffix(names[0], ".weight")+".bias", n)

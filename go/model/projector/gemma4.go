@@ -60,7 +60,7 @@ var gemma4uv = Kind{
 	build: func(e *Encoder, b *Builder) {
 		b.Patches(e.patchColumns(), "v.patch_norm.1", patchMatrix)
 		b.Normalise("v.patch_norm.2")
-		b.Brought(e.patchColumns())
+		b.Brought(e.pixelColumns())
 		b.Normalise("v.patch_norm.3")
 		b.BegunRows()
 		b.Mean(1).Norm(kernel.RMS, "").Product("mm.input_projection").Out()
@@ -76,6 +76,7 @@ var gemma4uv = Kind{
 func (e *Encoder) gemma4(k *Keys) {
 	e.Merge = k.IntOr("projector.scale_factor", 3, 1, maxMerge)
 	e.MinRows, e.MaxRows = 70, 1120 // of the processor's sizes the least and the most
+	e.FilmRows = 70
 	t := e.table(k, positions, k.Config.NEmbd)
 	e.MaxSide = t.rows / 2
 	if t.rows%2 != 0 || e.MaxSide < e.Merge {

@@ -13,6 +13,7 @@ var glm4v = Kind{
 	config: func(e *Encoder, k *Keys) {
 		e.Merge = k.IntOr("spatial_merge_size", 2, 1, maxMerge)
 		e.MinRows, e.MaxRows = 8, 4096
+		e.Frames = 2
 		if e.has(positions) { // GLM-OCR's has none
 			e.squarePositions(k)
 		}
@@ -31,7 +32,7 @@ var glm4v = Kind{
 			b.Normalise("v.norm_embd")
 		}
 		if e.has(positions) {
-			b.Brought(e.patchColumns())
+			b.Brought(e.pixelColumns())
 		}
 		b.BegunRows()
 		e.layers(b, nil)

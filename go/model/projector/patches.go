@@ -37,14 +37,25 @@ func (g grid) n() int { return g.columns * g.rows }
 // columns; nil: nothing.
 func (e *Encoder) input(p *picture.RGB, columns int, more func(dst []float32, x, y int)) *Input {
 	g := e.patched(p)
-	in := &Input{Tokens: g.n(), Columns: e.patchColumns() + columns, Made: g.n() / (e.Merge * e.Merge)}
+	in := &Input{Tokens: g.n(), Columns: e.pixelColumns() + columns, Made: g.n() / (e.Merge * e.Merge)}
 	in.Grid.Columns, in.Grid.Rows = g.columns/e.Merge, g.rows/e.Merge
 	shade := e.shades()
+	var second *picture.RGB
+	if e.second != nil {
+		second = e.sized(e.second)
+	}
 	in.Row = func(dst []float32, i int) {
 		x, y := g.at(i)
+		one := e.patchColumns()
 		e.patch(dst, p, &shade, x, y)
+		switch {
+		case second != nil:
+			e.patch(dst[one:], second, &shade, x, y)
+		case e.Frames > 1:
+			copy(dst[one:2*one], dst[:one])
+		}
 		if more != nil {
-			more(dst[e.patchColumns():], x, y)
+			more(dst[e.pixelColumns():], x, y)
 		}
 	}
 	return in

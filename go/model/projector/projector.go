@@ -58,8 +58,10 @@ type Kind struct {
 	config func(e *Encoder, k *Keys)
 	build  func(e *Encoder, b *Builder)
 	see    func(e *Encoder, p *picture.RGB) []Part
-	hear   func(e *Encoder, samples []float32) []Part // 16,000 a second
-	Ask    Ask                                        // for what is said
+	stamp  func(at float64) string                       // what stands before what is seen of a film after so many seconds; nil: minutes and seconds
+	film   func(e *Encoder, steps []Part, f Film) []Part // the parts of a film, of which a step is an input each; nil: pictures with stamps
+	hear   func(e *Encoder, samples []float32) []Part    // 16,000 a second
+	Ask    Ask                                           // for what is said
 
 	unsized  bool                 // files may say that pictures are of no size
 	bothWays func(width int) bool // whether tokens of a picture see each other in both directions in text models of this width; nil: no
@@ -98,7 +100,15 @@ type Input struct {
 	Made    int                            // rows that are made of the tokens, without breaks
 	Again   *Input                         // of what runs over the rows that are made first, see nn.Strand.Again; nil: these, which bring nothing else
 	First   int                            // the tokens before this number serve the others alone, and nothing is made of them
+	Step    Step                           // of a film
 	Grid    struct{ Columns, Rows int }    // of the rows of a picture, but for one before it and one behind it, if they are as many more; 0: they have none
+}
+
+// A Step says where an input is that is one of a film whose inputs have places of their own, counted from where the film begins.
+type Step struct {
+	Before int // the place that follows what is before it
+	Time   int // of its rows, which begin at row and column 0
+	After  int // the place that follows it; 0: it is not of such a film
 }
 
 // Rows returns how many rows of embeddings the encoder makes.
@@ -125,6 +135,8 @@ type Encoder struct {
 	breaks  [][]float32  // rows that are the same in all pictures
 	queries table        // what asks the patches, see resampler
 	waves   [][2]float64 // the sine and the cosine of a step of each wave
+
+	second *picture.RGB // the frame after the picture, of its size; nil: the picture once more
 }
 
 // settings are what kinds read beside the sizes of the layers.
@@ -134,6 +146,8 @@ type settings struct {
 	Merge     int        // patches of a side of a row; 1: each is one
 	Midway    int        // the number of the layer behind which they are made, beginning at 1
 	Inner     int        // patches of a side of the rows that are made first, and of which others are; 0: there are none
+	Frames    int        // of a film that a row is made of
+	FilmRows  int        // of each at most; 0: as of pictures
 	Mean, Std [3]float32 // of the channels
 	MinRows   int        // of a picture, where its size is not fixed
 	MaxRows   int
@@ -218,6 +232,7 @@ func (e *Encoder) sight(k *Keys) {
 		least = 0
 	}
 	e.Side, e.Patch, e.Merge = k.Int("image_size", least, maxSide), k.Int("patch_size", 1, maxPatch), 1
+	e.Frames = 1
 	for _, c := range []struct {
 		key string
 		to  *[3]float32

@@ -19,6 +19,9 @@ var qwen2vl = Kind{
 		p = e.sized(p)
 		return e.qwenParts(e.inPlace(p, e.input(p, 0, nil)))
 	},
+	film: func(e *Encoder, steps []Part, _ Film) []Part {
+		return e.qwenFilm(steps, func(step int) int { return step })
+	},
 }
 
 // qwen25vl is the encoder of Qwen2.5-VL (Bai et al. 2025): in most layers patches see those of their window alone.
@@ -49,6 +52,24 @@ var qwen25vl = Kind{
 		p = e.sized(p)
 		return e.qwenParts(e.windowed(p))
 	},
+	film: func(e *Encoder, steps []Part, f Film) []Part { // two places a second, as tokens_per_second of its configuration
+		return e.qwenFilm(steps, func(step int) int { return int(2 * float64(step*e.Frames) / f.Rate) })
+	},
+}
+
+// qwenFilm returns the steps of a film between the fences of a picture. Each is at a place in time of its own, and all begin
+// at the same row and column.
+func (e *Encoder) qwenFilm(steps []Part, time func(step int) int) []Part {
+	parts := []Part{{Text: "<|vision_start|>"}}
+	for i, step := range steps {
+		in := *step.Input
+		in.Step = Step{Before: i, Time: time(i), After: i + 1}
+		if i == len(steps)-1 {
+			in.Step.After = max(i+1, in.Step.Time+1, in.Grid.Columns, in.Grid.Rows)
+		}
+		parts = append(parts, Part{Input: &in})
+	}
+	return append(parts, Part{Text: "<|vision_end|>"})
 }
 
 func buildQwen2VL(e *Encoder, b *Builder) {

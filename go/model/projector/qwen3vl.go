@@ -40,12 +40,14 @@ var qwen3vl = Kind{
 		in := e.input(p, t.columns, func(dst []float32, x, y int) { t.between(dst, x, y, g.columns, g.rows) })
 		return e.qwenParts(e.inPlace(p, in))
 	},
+	stamp: func(at float64) string { return fmt.Sprintf("<%.1f seconds>", at) },
 }
 
 // qwen reads what the encoders of Qwen's models have in common.
 func (e *Encoder) qwen(k *Keys) {
 	e.Merge = k.IntOr("spatial_merge_size", 2, 1, maxMerge)
 	e.MinRows, e.MaxRows = 8, 4096 // of their processors, but for the maximum, which was 16384
+	e.Frames, e.FilmRows = 2, 768
 	k.InPlane(kernel.RopeNeox, 10000, Plane{Axes: [2]int32{Down, Across}})
 }
 

@@ -69,10 +69,13 @@ func (e *Encoder) readClass(k *Keys, positions table) {
 // patchColumns is how many numbers a patch has.
 func (e *Encoder) patchColumns() int { return 3 * e.Patch * e.Patch }
 
+// pixelColumns is how many numbers come with a token before those that are no pixels: a patch for each matrix.
+func (e *Encoder) pixelColumns() int { return e.Frames * e.patchColumns() }
+
 // patchesAndPositions is x = patches, plus the embeddings of positions that they bring.
 func (e *Encoder) patchesAndPositions(b *Builder, names ...string) {
 	b.Patches(e.patchColumns(), "", names...)
-	b.Brought(e.patchColumns())
+	b.Brought(e.pixelColumns())
 	if b.Has("v.pre_ln.weight") {
 		b.Normalise("v.pre_ln")
 	}
@@ -80,7 +83,7 @@ func (e *Encoder) patchesAndPositions(b *Builder, names ...string) {
 }
 
 // Names of the tensors of patches. Encoders of films have a matrix for each of two frames in succession, which are the same
-// picture twice where it stands still.
+// picture twice where it stands still: see Film.
 const (
 	patchMatrix  = "v.patch_embd.weight"
 	secondMatrix = "v.patch_embd.weight.1"

@@ -5,7 +5,6 @@ import (
 	stdjson "encoding/json" // for the type of chat's values
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -158,8 +157,8 @@ func readPart(r *field.Reader) (p chat.Part, err error) {
 		case "text":
 			given.text = true
 			p.Text, err = r.Text("a string")
-		case "image_url", "input_audio", "audio_url", "file":
-			m.Kind = map[string]chat.Kind{"image_url": chat.Picture, "input_audio": chat.Sound, "audio_url": chat.Sound}[name]
+		case "image_url", "input_audio", "audio_url", "video_url", "input_video", "file":
+			m.Kind = kindOf[name]
 			if r.Kind() == '"' && name != "input_audio" { // the URL alone, as some clients have it
 				given.medium = true
 				m.Source, err = r.Text("a URL")
@@ -182,6 +181,8 @@ func readPart(r *field.Reader) (p chat.Part, err error) {
 					m.Source = Uploaded(m.Source)
 				case "filename":
 					err = r.Optional(&m.Name)
+				case "fps":
+					err = field.Float(&m.Rate, 0.01, 1000).Take(r)
 				case "detail":
 					err = r.Optional(&m.Detail)
 				case "format":
@@ -196,7 +197,7 @@ func readPart(r *field.Reader) (p chat.Part, err error) {
 		}
 		return field.Within(name, err)
 	})
-	medium := slices.Contains([]string{"image_url", "input_audio", "audio_url", "file"}, kind)
+	medium := wantMedium[kind] != ""
 	switch {
 	case err != nil:
 		return p, err
@@ -216,13 +217,20 @@ func readPart(r *field.Reader) (p chat.Part, err error) {
 }
 
 // partTypes are the types of parts of content.
-const partTypes = "text, image_url, input_audio, audio_url, file"
+const partTypes = "text, image_url, input_audio, audio_url, video_url, input_video, file"
+
+// kindOf is the kind of media in parts of these types.
+var kindOf = map[string]chat.Kind{
+	"image_url": chat.Picture, "input_audio": chat.Sound, "audio_url": chat.Sound, "video_url": chat.Video, "input_video": chat.Video,
+}
 
 // wantMedium is what parts of these types have.
 var wantMedium = map[string]string{
 	"image_url":   `{"url": "data:image/png;base64,..."}`,
 	"input_audio": `{"data": "base64 of a file", "format": "wav"}`,
 	"audio_url":   `{"url": "data:audio/wav;base64,..."}`,
+	"video_url":   `{"url": "data:video/jpeg;base64,FRAME,FRAME,...", "fps": 2}`,
+	"input_video": `{"data": "data:video/jpeg;base64,FRAME,FRAME,...", "fps": 2}`,
 	"file":        `{"file_data": "data:image/png;base64,..."}`,
 }
 
@@ -270,7 +278,7 @@ func (l *Messages) Schema() field.Schema {
 	}
 	part := field.Schema{"type": "object", "required": []string{"type"}, "properties": field.Schema{
 		"type": field.Schema{"enum": strings.Split(partTypes, ", ")}, "text": text, "image_url": object("url", "detail"),
-		"input_audio": object("data", "format"), "audio_url": object("url"), "file": object("file_data", "file_id", "filename")}}
+		"input_audio": object("data", "format"), "audio_url": object("url"), "video_url": object("url"), "input_video": object("data"), "file": object("file_data", "file_id", "filename")}}
 	return field.Schema{
 		"type": "array", "minItems": 1, "description": WantMessages,
 		"items": field.Schema{"type": "object", "required": []string{"role"}, "properties": field.Schema{

@@ -123,11 +123,22 @@ func (m *Model) bringPart(ctx context.Context, p *chat.Part) (err error) {
 	if err := m.takes(one.Kind); err != nil && !one.Document {
 		return err
 	}
-	if one.Data == nil {
-		if one.Data, err = fetch(ctx, one.Source); err != nil {
-			return err
+	listed := false
+	if one.Kind == chat.Video {
+		one.Frames, listed, err = reading.FramesURL(one.Source)
+	}
+	if one.Data == nil && !listed {
+		one.Data, err = fetch(ctx, one.Source)
+	}
+	if err != nil {
+		return err
+	}
+	one.Source = ""
+	if one.Kind == chat.Video {
+		if p.Medium = &one; !listed {
+			err = reading.CheckVideo(one.Data)
 		}
-		one.Source = ""
+		return err
 	}
 	if one.Kind, err = reading.KindOf(one.Data); err == nil {
 		p.Medium = &one
@@ -181,8 +192,8 @@ func (m *Model) takes(k chat.Kind) error {
 	}
 	what, verb := "a picture or a sound", "sees or hears"
 	switch k {
-	case chat.Picture:
-		what, verb = "a picture", "sees"
+	case chat.Picture, chat.Video:
+		what, verb = "a "+k.String(), "sees"
 	case chat.Sound:
 		what, verb = "a sound", "hears"
 	}
