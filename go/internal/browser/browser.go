@@ -47,6 +47,8 @@ func Start(t *testing.T) *Browser {
 		chromedp.ExecPath(program),
 		chromedp.NoSandbox, // neither root nor containers have one, and the pages are our own
 		chromedp.DisableGPU,
+		chromedp.Flag("use-fake-device-for-media-stream", true), // a microphone that beeps
+		chromedp.Flag("use-fake-ui-for-media-stream", true),     // and that pages may hear
 		chromedp.WindowSize(1280, 800),
 	)...)
 	ctx, quit := chromedp.NewContext(allocator)

@@ -80,6 +80,7 @@ func TestChat(t *testing.T) {
 		{"has themes", testThemes},
 		{"stays fast", testLong},
 		{"takes text files", testAttach},
+		{"records", testRecord},
 		{"colours code", testHighlight},
 		{"draws Markdown", testMarkdown},
 		{"real engine", testReal},

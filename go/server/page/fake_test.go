@@ -68,6 +68,7 @@ type server struct {
 	mu       sync.Mutex
 	answer   func(*stream) // echo, if nil
 	vectors  bool          // stone-8b does not chat
+	hears    bool          // stone-1b takes sounds
 	loading  int           // how many requests are yet to be told that the model loads
 	key      string        // wanted, if not empty
 	requests []request
@@ -87,8 +88,12 @@ func newServerAt(t *testing.T, prefix string, answer func(*stream)) *server {
 		if s.vectors {
 			gives = "embeddings"
 		}
-		fmt.Fprintf(w, `{"object":"list","data":[{"id":"stone-1b","object":"model","architecture":{"output_modalities":["text"]}},`+
-			`{"id":"stone-8b","object":"model","architecture":{"input_modalities":["text","image"],"output_modalities":[%q]}}]}`, gives)
+		takes := "text"
+		if s.hears {
+			takes = "audio"
+		}
+		fmt.Fprintf(w, `{"object":"list","data":[{"id":"stone-1b","object":"model","architecture":{"input_modalities":[%q],"output_modalities":["text"]}},`+
+			`{"id":"stone-8b","object":"model","architecture":{"input_modalities":["text","image"],"output_modalities":[%q]}}]}`, takes, gives)
 	}))
 	mux.HandleFunc("GET /props", s.guarded(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, `{"default_generation_settings":{"n_ctx":4096,"params":{"temperature":0.800000011920929,"top_k":40,"top_p":0.95}}}`)

@@ -52,7 +52,7 @@ func TestFiles(t *testing.T) {
 		}
 		return nil
 	})
-	if total < 20_000 || total > 130_000 {
+	if total < 20_000 || total > 140_000 {
 		t.Errorf("the page has %d bytes; it shall be small", total)
 	}
 }

@@ -1,7 +1,9 @@
 package page
 
 import (
+	"encoding/base64"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +11,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/quern-llm/quern/go/internal/browser"
+	"github.com/quern-llm/quern/go/media/sound"
 )
 
 // From loading to the second conversation, with keys alone.
@@ -265,6 +268,53 @@ func testLong(t *testing.T, b *browser.Browser) {
 	c.Wait(`!document.querySelector("#latest").hidden`)
 	c.Click("#latest")
 	c.Wait(`document.querySelector("#latest").hidden`)
+}
+
+// The microphone is there for models that hear, and what it hears is a WAV file at the rate of models.
+func testRecord(t *testing.T, b *browser.Browser) {
+	s := newServer(t, nil)
+	s.hears = true
+	c := open(t, b, s)
+	c.WaitText("#model", "stone-1b")
+	c.Wait(`!document.querySelector("#record").hidden`)
+	choose := func(id string) {
+		c.Exec(`(() => { const m = document.querySelector("#model"); m.value = "` + id + `"; m.dispatchEvent(new Event("change")); })()`)
+	}
+	choose("stone-8b")
+	c.Wait(`document.querySelector("#record").hidden`)
+	choose("stone-1b")
+	c.Click("#record")
+	c.Wait(`document.querySelector("#record").ariaPressed === "true" && document.querySelector("#record").title === "End the recording"`)
+	time.Sleep(700 * time.Millisecond) // of sound
+	c.Click("#record")
+	c.Wait(`document.querySelectorAll("#media audio").length === 1 && document.querySelector("#record").ariaPressed === "false"`)
+	// Sending ends a recording, which is sent too.
+	c.Click("#record")
+	c.Wait(`document.querySelector("#record").ariaPressed === "true"`)
+	time.Sleep(200 * time.Millisecond)
+	c.Click("#send")
+	c.idle()
+	parts := strings.Split(strings.Trim(s.seen()[0].last(), "<>"), "><")
+	if len(parts) != 2 {
+		t.Fatalf("%d parts were sent", len(parts))
+	}
+	for i, p := range parts {
+		text, ok := strings.CutPrefix(p, "audio_url data:audio/wav;base64,")
+		data, err := base64.StdEncoding.DecodeString(text)
+		if !ok || err != nil {
+			t.Fatalf("%.60s, %v", p, err)
+		}
+		heard, err := sound.Decode(t.Context(), data, sound.Limits{})
+		if err != nil || heard.Rate != 16000 {
+			t.Fatalf("%+v, %v", heard, err)
+		}
+		if least := []int{8000, 800}[i]; len(heard.Samples) < least || len(heard.Samples) > 16000*60 {
+			t.Errorf("recording %d has %d samples, want %d and more", i, len(heard.Samples), least)
+		}
+		if loudest := slices.Max(heard.Samples); i == 0 && loudest < 0.01 {
+			t.Errorf("the loudest sample is %v", loudest)
+		}
+	}
 }
 
 func testAttach(t *testing.T, b *browser.Browser) {

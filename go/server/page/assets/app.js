@@ -3,6 +3,7 @@ import { attached, mediaView, mediumOf } from "./attach.js";
 import { add, branch, callsOf, check, newConversation } from "./conversation.js";
 import { byId, el, icon, notice, save, setText } from "./dom.js";
 import * as list from "./list.js";
+import { canRecord, Recording } from "./record.js";
 import { chooseModel, modes, openSettings, settings, showDefaults, showTools, watchSettings } from "./settings.js";
 import * as store from "./store.js";
 import * as thread from "./thread.js";
@@ -348,6 +349,7 @@ async function connect() {
 		showTools(props.hasTools ? await api.tools(key) : []);
 		drawModes();
 		setText(byId("state"), "");
+		drawRecord();
 		draw();
 	} catch (err) {
 		if (err.retryAfter !== undefined) {
@@ -396,6 +398,41 @@ async function attach(files) {
 	prompt.focus();
 }
 
+// recording is what the microphone is heard with, while it is.
+let recording;
+const drawRecord = () => {
+	const button = byId("record");
+	button.hidden = !canRecord || !recording && !takes.get(byId("model").value)?.has("audio");
+	button.ariaPressed = String(Boolean(recording));
+	button.title = button.ariaLabel = recording ? "End the recording" : "Record the microphone";
+};
+
+async function record() {
+	const begun = new Recording();
+	byId("record").disabled = true; // while the reader is asked
+	try {
+		await begun.begin(endRecording);
+		recording = begun;
+	} catch (err) {
+		notice(`The microphone cannot be heard: ${err.message}.`);
+	}
+	byId("record").disabled = false;
+	drawRecord();
+}
+
+// endRecording puts what was heard into the message.
+async function endRecording() {
+	const begun = recording;
+	recording = undefined;
+	drawRecord();
+	try {
+		await attach([await begun.end()]);
+	} catch (err) {
+		notice(`The recording was not taken: ${err.message}.`);
+	}
+}
+byId("record").addEventListener("click", () => (recording ? endRecording() : record()));
+
 function takeFiles(event, data) {
 	const files = [...data.files];
 	if (!files.length || data.types.includes("text/plain")) return;
@@ -413,8 +450,9 @@ document.addEventListener("dragover", (event) => {
 	if (event.dataTransfer.types.includes("Files")) event.preventDefault(); // or the browser would open it
 });
 
-byId("composer").addEventListener("submit", (event) => {
+byId("composer").addEventListener("submit", async (event) => {
 	event.preventDefault();
+	if (recording) await endRecording();
 	const text = prompt.value;
 	if (!text.trim() && !media.length || actions.busy()) return;
 	prompt.value = "";
@@ -449,6 +487,7 @@ byId("skip").addEventListener("click", (event) => {
 });
 byId("model").addEventListener("change", ({ target }) => {
 	chooseModel(target.value);
+	drawRecord();
 	draw();
 });
 prompt.addEventListener("keydown", (event) => {
