@@ -88,23 +88,65 @@ class Weights(dict):
     def conv(self, x, name, **how):
         return F.conv2d(x, self[name + ".weight"], self.get(name + ".bias"), **how)
 
-    def layer(self, h, block, act):
+    def layer(self, h, block, act, turn, seen):
         y = self.norm(h, block + "ln1")
         q, k, v = (self.linear(y, block + "attn_" + n) for n in "qkv")
-        h = h + self.linear(attention(q, k, v, HEADS), block + "attn_out")
+        h = h + self.linear(attention(q, k, v, HEADS, turn, seen), block + "attn_out")
         y = act(self.linear(self.norm(h, block + "ln2"), block + "ffn_up"))
         return h + self.linear(y, block + "ffn_down")
 
-    def layers(self, h, act, count=LAYERS):
-        for il in range(count):
-            h = self.layer(h, f"v.blk.{il}.", act)
+    def layers(self, h, act, turn=None, seen=None):
+        """turn rotates queries and keys; seen says of each layer who sees whom."""
+        for il in range(LAYERS):
+            h = self.layer(h, f"v.blk.{il}.", act, turn, seen and seen[il])
         return h
 
 
-def attention(q, k, v, heads):
-    split = [t.reshape(len(t), heads, -1).transpose(0, 1) for t in (q, k, v)]
-    q, k, v = split
-    return (((q @ k.transpose(1, 2)) / math.sqrt(q.shape[-1])).softmax(-1) @ v).transpose(0, 1).flatten(1)
+def attention(q, k, v, heads, turn=None, seen=None):
+    q, k, v = (t.reshape(len(t), heads, -1).transpose(0, 1) for t in (q, k, v))
+    if turn:
+        q, k = turn(q), turn(k)
+    scores = (q @ k.transpose(1, 2)) / math.sqrt(q.shape[-1])
+    if seen is not None:
+        scores = scores.masked_fill(~seen, -math.inf)
+    return (scores.softmax(-1) @ v).transpose(0, 1).flatten(1)
+
+
+def turned(x, angles, pairs):
+    """Pairs of numbers turned: "neox" has the halves of a part, "norm" neighbours."""
+    if pairs == "neox":
+        a, b = x.chunk(2, -1)
+        return torch.cat([a * angles.cos() - b * angles.sin(), b * angles.cos() + a * angles.sin()], -1)
+    a, b = x[..., ::2], x[..., 1::2]
+    return torch.stack([a * angles.cos() - b * angles.sin(), b * angles.cos() + a * angles.sin()], -1).flatten(-2)
+
+
+def angles(places, n):
+    return places.float()[:, None] * 10000 ** (-torch.arange(n).float() / n)
+
+
+def places(x):
+    _, h, w = (n // PATCH for n in x.shape)
+    y, x = torch.meshgrid(torch.arange(h), torch.arange(w), indexing="ij")
+    return y.flatten(), x.flatten()
+
+
+def squares(h, x, n=2):
+    """Rows of n x n patches side by side."""
+    _, down, across = (side // PATCH for side in x.shape)
+    return h.reshape(down // n, n, across // n, n, -1).transpose(1, 2).reshape(down * across // n ** 2, -1)
+
+
+def windows(x, side):
+    """Who is in whose window of so many patches."""
+    y, x = (p // side for p in places(x))
+    return (y[:, None] == y) & (x[:, None] == x)
+
+
+def mlp(w, h, act, *names):
+    for name in names[:-1]:
+        h = act(w.linear(h, name))
+    return w.linear(h, names[-1])
 
 
 def tanh_gelu(x):
@@ -135,25 +177,78 @@ def waves(width, places):
     return torch.cat([angles.sin(), angles.cos()], 1).float()
 
 
-def nearest(w, x):
-    """SigLIP with the positions that are at the part of the sides where patches are."""
-    _, h, b = (n // PATCH for n in x.shape)
-    n = math.isqrt(len(w["v.position_embd.weight"]))
-    y, x_ = torch.meshgrid(torch.arange(h), torch.arange(b), indexing="ij")
-    at = (y * n // h * n + x_ * n // b).flatten()
-    return patches(w, x) + w["v.position_embd.weight"][at], y.flatten(), x_.flatten()
-
-
 def resampler(w, x):
-    h, y, x = nearest(w, x)
+    y, across = places(x)
+    _, rows, columns = (n // PATCH for n in x.shape)
+    n = math.isqrt(len(w["v.position_embd.weight"]))
+    h = patches(w, x) + w["v.position_embd.weight"][y * n // rows * n + across * n // columns]
     h = w.norm(w.layers(h, tanh_gelu), "v.post_ln")
     n = 128
     value = w.norm(w.linear(h, "resampler.kv"), "resampler.ln_kv")
-    key = value + torch.cat([waves(n // 2, x), waves(n // 2, y)], 1)
+    key = value + torch.cat([waves(n // 2, across), waves(n // 2, y)], 1)
     asked = w.norm(w["resampler.query"], "resampler.ln_q")
     a = "resampler.attn."
     made = attention(w.linear(asked, a + "q"), w.linear(key, a + "k"), w.linear(value, a + "v"), n // 128)
     return w.linear(w.norm(w.linear(made, a + "out"), "resampler.ln_post"), "resampler.proj")
+
+
+def minimax(w, x):
+    y, across = places(x)
+    h = patches(w, x) + F.conv2d(x[None], w["v.patch_embd.weight.1"], stride=PATCH).flatten(2)[0].T
+    n = WIDTH // HEADS // 6 * 2
+
+    def turn(q):
+        t, down, wide, rest = q.split([n, n, n, q.shape[-1] - 3 * n], -1)
+        down, wide = (turned(v, angles(p, n // 2), "neox") for v, p in ((down, y), (wide, across)))
+        return torch.cat([t, down, wide, rest], -1)
+
+    h = w.layers(w.norm(h, "v.pre_ln"), F.gelu, turn)
+    return mlp(w, squares(mlp(w, h, F.gelu, "mm.1", "mm.2"), x), F.gelu, "mm.merger.fc1", "mm.merger.fc2")
+
+
+def youtu(w, x):
+    y, across = places(x)
+    h = F.unfold(x[None], PATCH, stride=PATCH)[0].T.reshape(-1, 3, PATCH * PATCH).transpose(1, 2).flatten(1)
+    h = w.linear(h, "v.patch_embd")
+    n = WIDTH // HEADS // 4
+    both = torch.cat([angles(y, n), angles(across, n)], 1)
+    h = w.layers(h, tanh_gelu, lambda q: turned(q, both, "neox"), [windows(x, 4), None])
+    h = w.norm(h, "v.post_ln")
+    h = h * torch.rsqrt(h.pow(2).mean(-1, keepdim=True) + 1e-6) * w["mm.input_norm.weight"]
+    return mlp(w, squares(h, x), F.gelu, "mm.0", "mm.2")
+
+
+def nemotron(w, x):
+    h = patches(w, x) + w["v.position_embd.weight"]
+    h = w.layers(torch.cat([w["v.class_embd"], h]), F.gelu)[len(w["v.class_embd"]):]
+    h = squares(h, x)
+    h = h * torch.rsqrt(h.pow(2).mean(-1, keepdim=True) + 1e-6) * w["mm.model.mlp.0.weight"]
+    return mlp(w, h, lambda v: v.relu() ** 2, "mm.model.mlp.1", "mm.model.mlp.3")
+
+
+def resized(w, x, **how):
+    """Embeddings of positions of another size."""
+    t = w["v.position_embd.weight"]
+    n = math.isqrt(len(t))
+    size = [side // PATCH for side in x.shape[1:]]
+    t = F.interpolate(t.reshape(1, n, n, -1).permute(0, 3, 1, 2), size=size, mode="bilinear", **how)
+    return t.flatten(2)[0].T
+
+
+def phi4(w, x):
+    h = w.layers(patches(w, x) + resized(w, x, antialias=True), tanh_gelu)
+    return mlp(w, h, F.gelu, "mm.0", "mm.2")
+
+
+def muse(w, x):
+    y, across = places(x)
+    n = WIDTH // HEADS // 4
+    # A head's first half turns by columns, and its second by rows; both begin at 1, and have the frequencies of every other pair.
+    both = torch.cat([angles(across + 1, n), angles(y + 1, n)], 1)
+    h = w.norm(patches(w, x) + resized(w, x), "v.pre_ln")
+    h = w.layers(h, F.gelu, lambda q: turned(q, both, "norm"), [windows(x, 4), None])
+    h = squares(w.norm(h, "v.post_ln"), x).reshape(-1, 4, WIDTH).transpose(1, 2).flatten(1)
+    return mlp(w, h, F.gelu, "mm.0", "mm.1", "mm.2")
 
 
 RESAMPLER = siglip() | {"resampler.query": (128, 5), "resampler.pos_embed_k": (128, 16)}
@@ -163,9 +258,31 @@ for name in ("q", "kv", "post"):
     RESAMPLER |= norm("resampler.ln_" + name, 128)
 RESAMPLER |= linear("resampler.kv", WIDTH, 128, False) | linear("resampler.proj", 128, 128, False)
 
+PATCHES = {"v.patch_embd.weight": (PATCH, PATCH, 3, WIDTH)}
+
 CASES = {
     "resampler": ([20, 12], resampler, RESAMPLER,
                   keys("resampler", "clip.use_gelu bool true", "clip.minicpmv_version i32 3", width=0)),
+    "minimax_m3": ([24, 16], minimax,
+                   PATCHES | {"v.patch_embd.weight.1": (PATCH, PATCH, 3, WIDTH)} | vit() | norm("v.pre_ln", WIDTH)
+                   | linear("mm.1", WIDTH, 40) | linear("mm.2", 40, 48) | linear("mm.merger.fc1", 192, 40)
+                   | linear("mm.merger.fc2", 40, WIDTH), keys("minimax_m3")),
+    "youtuvl": ([24, 16], youtu,
+                {"v.patch_embd.weight": (3 * PATCH * PATCH, WIDTH), "v.patch_embd.bias": (WIDTH,)} | vit()
+                | norm("v.post_ln", WIDTH) | norm("mm.input_norm", WIDTH, False) | linear("mm.0", 4 * WIDTH, 40)
+                | linear("mm.2", 40, WIDTH),
+                keys("youtuvl", "clip.use_gelu bool true", "clip.vision.window_size u32 16",
+                     "clip.vision.wa_layer_indexes i32[] 1")),
+    "nemotron_v2_vl": ([16, 16], nemotron,
+                       PATCHES | {"v.class_embd": (WIDTH, 3), "v.position_embd.weight": (WIDTH, 16)} | vit()
+                       | norm("mm.model.mlp.0", 4 * WIDTH, False) | linear("mm.model.mlp.1", 4 * WIDTH, 40, False)
+                       | linear("mm.model.mlp.3", 40, WIDTH, False), keys("nemotron_v2_vl", "clip.use_gelu bool true")),
+    "phi4": ([24, 12], phi4, {n: d for n, d in siglip().items() if "post_ln" not in n} | linear("mm.0", WIDTH, 40) | linear("mm.2", 40, WIDTH),
+             keys("phi4", "clip.use_gelu bool true", "clip.vision.image_min_pixels u32 16",
+                  "clip.vision.image_max_pixels u32 4096")),
+    "muse-glimmer": ([24, 16], muse,
+                     siglip() | norm("v.pre_ln", WIDTH) | linear("mm.0", 4 * WIDTH, 40, False)
+                     | linear("mm.1", 40, 40, False) | linear("mm.2", 40, WIDTH, False), keys("muse-glimmer")),
 }
 
 

@@ -52,6 +52,13 @@ func (b *Builder) Normalise(name string) {
 	b.Add(op)
 }
 
+// NormaliseOptional is Normalise if the file has the norm.
+func (b *Builder) NormaliseOptional(name string) {
+	if b.Has(name + ".weight") {
+		b.Normalise(name)
+	}
+}
+
 // Only returns of a the kinds that products with these matrices take.
 func (b *Builder) Only(a kernel.Act, mats ...kernel.Matrix) kernel.Act {
 	kept := kernel.Act{}

@@ -74,6 +74,22 @@ func (k *Keys) InHalves(style kernel.Rope, base float64) {
 	}
 }
 
+// InThirds has all layers rotate the second third of the dimensions of queries and keys by the row of a patch, and the last by
+// its column. The first is for times of films, and what is left over is not rotated.
+func (k *Keys) InThirds(style kernel.Rope, base float64) {
+	for i := range k.Config.Layers {
+		l := &k.Config.Layers[i]
+		n := l.HeadDim / 6 * 2
+		if n == 0 {
+			k.Fail("attention.head_count", "heads of %d dimensions, want at least 6 to rotate by three places", l.HeadDim)
+		}
+		third := Rope{Style: style, NRot: n, Base: base, Scaling: NoScaling}
+		l.Turned, l.Rope = third, third
+		l.Turned.At, l.Turned.Plane.Axes = n, [2]int32{Down, Down}
+		l.Rope.At, l.Rope.Plane.Axes = 2*n, [2]int32{Across, Across}
+	}
+}
+
 // BuildRows returns the program of an encoder of rows that encoder builds.
 func BuildRows(cfg *Config, w Weights, kv kernel.KVTypes, encoder func(b *Builder)) (p *Program, err error) {
 	defer stopped(&err)

@@ -21,6 +21,6 @@ var exaone45 = Kind{
 	build: buildQwen2VL,
 	see: func(e *Encoder, p *picture.RGB) []Part {
 		p = e.sized(p)
-		return []Part{{Text: "<vision>"}, {Input: e.windowed(p)}, {Text: "</vision>"}}
+		return []Part{{Text: "<vision>"}, {Input: e.windowed(p, e.input(p, 0, nil))}, {Text: "</vision>"}}
 	},
 }

@@ -85,11 +85,17 @@ func (e *Encoder) shades() (s [3][256]float32) {
 	return s
 }
 
-// patch writes the pixels of a patch: all rows of red, then those of green, then of blue.
+// patch writes the pixels of a patch: all rows of red, then those of green, then of blue; or with ByPixel pixel by pixel.
 func (e *Encoder) patch(dst []float32, p *picture.RGB, shade *[3][256]float32, x, y int) {
 	n := e.Patch
 	for row := range n {
 		src := p.Pix[3*((y*n+row)*p.Width+x*n):][:3*n]
+		if e.ByPixel {
+			for i, v := range src {
+				dst[3*n*row+i] = shade[i%3][v]
+			}
+			continue
+		}
 		for c := range 3 {
 			to := dst[(c*n+row)*n:][:n]
 			for i := range to {

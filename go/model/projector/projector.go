@@ -76,7 +76,7 @@ var kinds = []*Kind{
 	&qwen3vl, &gemma4v, &gemma4uv, &gemma3, &qwen25vl, &qwen2vl, &pixtral,
 	&idefics3, &internvl, &mlp, &lfm2, &llama4, &kimivl, &glm4v,
 	&kimik25, &paddleocr, &januspro, &exaone45, &dotsocr, &lightonocr, &hunyuanvl,
-	&minicpmv46, &resampler,
+	&minicpmv46, &resampler, &minimaxm3, &youtuvl, &nemotronv2, &phi4, &museglimmer,
 	&gemma4ua, &gemma4a, &qwen2a, &ultravox, &voxtral, &musicflamingo, &qwen3a,
 }
 
@@ -130,7 +130,7 @@ type Encoder struct {
 	settings
 	file    *gguf.File
 	tables  map[string]table
-	class   []float32    // what the token for the whole picture brings behind its pixels; nil: there is none
+	class   [][]float32  // what tokens for the whole picture bring behind its pixels
 	first   int          // the position of the first patch
 	breaks  [][]float32  // rows that are the same in all pictures
 	queries table        // what asks the patches, see resampler
@@ -162,6 +162,7 @@ type settings struct {
 	Grids     []prepare.Grid // of tiles
 	Features  []int          // the numbers of layers whose results are read side by side, beginning at 1; nil: of the last one
 	Nested    bool           // slices of a picture are pictures among slices
+	ByPixel   bool           // patches have the channels of a pixel in succession
 	LastClass bool           // the position of the token for the whole picture is the last one
 	Unread    []string       // how the names of tensors begin that files have and encoders do not use
 }

@@ -31,26 +31,12 @@ var qwen25vl = Kind{
 		e.qwen(k)
 		e.swapped(k, "v.")
 		k.Config.Norm, e.Gated = kernel.RMS, true
-		e.Window = k.IntOr("window_size", 112, e.Patch*e.Merge, maxSide) / (e.Patch * e.Merge)
-		every := k.IntOr("n_wa_pattern", 0, 0, MaxLayer)
-		whole := map[int64]bool{}
-		if key := "wa_layer_indexes"; k.Has(key) {
-			list, err := k.File.Ints(k.Name(key))
-			k.Check(err)
-			for _, il := range list {
-				whole[il] = true
-			}
-		}
-		for il := range k.Config.Layers {
-			if every > 0 && (il+1)%every != 0 || every == 0 && len(whole) > 0 && !whole[int64(il)] {
-				k.Config.Layers[il].Window = e.Window
-			}
-		}
+		e.windowedLayers(k, k.IntOr("n_wa_pattern", 0, 0, MaxLayer))
 	},
 	build: buildQwen2VL,
 	see: func(e *Encoder, p *picture.RGB) []Part {
 		p = e.sized(p)
-		return e.qwenParts(e.windowed(p))
+		return e.qwenParts(e.windowed(p, e.input(p, 0, nil)))
 	},
 	film: func(e *Encoder, steps []Part, f Film) []Part { // two places a second, as tokens_per_second of its configuration
 		return e.qwenFilm(steps, func(step int) int { return int(2 * float64(step*e.Frames) / f.Rate) })
@@ -80,8 +66,8 @@ func buildQwen2VL(e *Encoder, b *Builder) {
 	b.Beside(e.Merge*e.Merge).Applied(kernel.GELUErf, "mm.0").Product("mm.2").Out()
 }
 
-// windowed returns the input of a picture whose patches come window by window, and in them by squares.
-func (e *Encoder) windowed(p *picture.RGB) *Input {
+// windowed returns the input of a picture with its patches window by window, and in them by squares.
+func (e *Encoder) windowed(p *picture.RGB, in *Input) *Input {
 	g, n := e.patched(p), e.Merge*e.Merge
 	columns, rows := g.columns/g.merge, g.rows/g.merge
 	var order []int // of squares
@@ -97,6 +83,23 @@ func (e *Encoder) windowed(p *picture.RGB) *Input {
 			windows = append(windows, n*(len(order)-before))
 		}
 	}
-	in := e.inPlace(p, e.input(p, 0, nil))
-	return in.reordered(order, n, windows)
+	return e.inPlace(p, in).reordered(order, n, windows)
+}
+
+// windowedLayers reads how large windows are, and has the layers see their own alone but for each n-th, or those that the file lists.
+func (e *Encoder) windowedLayers(k *Keys, every int) {
+	e.Window = k.IntOr("window_size", 112, e.Patch*e.Merge, maxSide) / (e.Patch * e.Merge)
+	whole := map[int64]bool{}
+	if key := "wa_layer_indexes"; k.Has(key) {
+		list, err := k.File.Ints(k.Name(key))
+		k.Check(err)
+		for _, il := range list {
+			whole[il] = true
+		}
+	}
+	for il := range k.Config.Layers {
+		if every > 0 && (il+1)%every != 0 || every == 0 && len(whole) > 0 && !whole[int64(il)] {
+			k.Config.Layers[il].Window = e.Window
+		}
+	}
 }

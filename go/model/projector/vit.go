@@ -17,21 +17,24 @@ const positions = "v.position_embd.weight"
 
 // fixedPositions reads embeddings of the positions of the patches of square pictures of one size.
 func (e *Encoder) fixedPositions(k *Keys) {
+	if !e.has(class) {
+		e.placesOf(k, 0)
+		return
+	}
+	e.readClass(k, e.placesOf(k, 1))
+}
+
+// placesOf reads embeddings of the positions of the patches of square pictures, and of so many other tokens.
+func (e *Encoder) placesOf(k *Keys, others int) table {
 	n := e.Side / e.Patch
 	if e.Side%e.Patch != 0 || n%e.Merge != 0 {
 		k.Fail("image_size", "%d, want a multiple of %d patches of %d", e.Side, e.Merge, e.Patch)
 	}
-	want := n * n
-	if e.has(class) {
-		want++
-	}
 	t := e.table(k, positions, k.Config.NEmbd)
-	if t.rows != want {
+	if want := n*n + others; t.rows != want {
 		k.Fail("image_size", "%d, for %d embeddings of positions, want %d", e.Side, t.rows, want)
 	}
-	if e.has(class) {
-		e.readClass(k, t)
-	}
+	return t
 }
 
 // class is the tensor with the embedding of a token for the whole picture (Dosovitskiy et al. 2020).
@@ -46,25 +49,35 @@ func (e *Encoder) has(name string) bool {
 // readClass reads what the token for the whole picture brings. It is the last of the tokens, so that those of the patches
 // begin at 0; its position is the first one in files, or if LastClass the last.
 func (e *Encoder) readClass(k *Keys, positions table) {
-	n := k.Config.NEmbd
-	e.class = make([]float32, n)
-	add := func(t table, i int, by float32) {
-		if i >= t.rows {
-			k.Check(fmt.Errorf("tensor %q: no rows of %d numbers", class, n))
-		}
-		t.add(e.class, i, by)
+	e.readClasses(k)
+	if len(e.class) != 1 {
+		k.Check(fmt.Errorf("tensor %q: %d rows, want 1", class, len(e.class)))
 	}
-	add(e.table(k, class, n), 0, 1)
 	if e.first = 1; e.LastClass {
 		e.first = 0
-		add(positions, positions.rows-1, 1)
+		positions.add(e.class[0], positions.rows-1, 1)
 	} else {
-		add(positions, 0, 1)
-	}
-	if e.has(patchBias) { // which is for patches, and added to all tokens
-		add(e.table(k, patchBias, n), 0, -1)
+		positions.add(e.class[0], 0, 1)
 	}
 }
+
+// readClasses reads what tokens for the whole picture bring, which have no positions.
+func (e *Encoder) readClasses(k *Keys) {
+	t := e.table(k, class, k.Config.NEmbd)
+	if t.rows > maxClasses {
+		k.Check(fmt.Errorf("tensor %q: %d rows, want at most %d", class, t.rows, maxClasses))
+	}
+	for i := range t.rows {
+		row := slices.Clone(t.row(i))
+		if e.has(patchBias) { // which is for patches, and added to all tokens
+			e.table(k, patchBias, k.Config.NEmbd).add(row, 0, -1)
+		}
+		e.class = append(e.class, row)
+	}
+}
+
+// maxClasses bounds how many tokens for the whole picture there are.
+const maxClasses = 1 << 8
 
 // patchColumns is how many numbers a patch has.
 func (e *Encoder) patchColumns() int { return 3 * e.Patch * e.Patch }
@@ -76,9 +89,7 @@ func (e *Encoder) pixelColumns() int { return e.Frames * e.patchColumns() }
 func (e *Encoder) patchesAndPositions(b *Builder, names ...string) {
 	b.Patches(e.patchColumns(), "", names...)
 	b.Brought(e.pixelColumns())
-	if b.Has("v.pre_ln.weight") {
-		b.Normalise("v.pre_ln")
-	}
+	b.NormaliseOptional("v.pre_ln")
 	b.BegunRows()
 }
 
@@ -94,23 +105,24 @@ const (
 func (e *Encoder) fixed(p *picture.RGB) *Input {
 	t, n := e.tables[positions], e.Side/e.Patch
 	in := e.input(p, t.columns, func(dst []float32, x, y int) { copy(dst, t.row(e.first+y*n+x)) })
-	if e.class != nil {
+	if len(e.class) > 0 {
 		e.addClass(in)
 	}
 	return in
 }
 
-// addClass adds the token for the whole picture, of which no row is made.
+// addClass adds the tokens for the whole picture, of which no rows are made.
 func (e *Encoder) addClass(in *Input) {
 	patches, row := in.Tokens, in.Row
-	in.Tokens++
+	in.Tokens += len(e.class)
 	in.Row = func(dst []float32, i int) {
 		if i < patches {
 			row(dst, i)
 			return
 		}
 		clear(dst)
-		copy(dst[in.Columns-len(e.class):], e.class)
+		own := e.class[i-patches]
+		copy(dst[in.Columns-len(own):], own)
 	}
 }
 
@@ -201,9 +213,7 @@ func (e *Encoder) features(k *Keys) {
 func (e *Encoder) chosenLayers(b *Builder) Strand {
 	if e.Features == nil {
 		e.layers(b, nil)
-		if b.Has("v.post_ln.weight") {
-			b.Normalise("v.post_ln")
-		}
+		b.NormaliseOptional("v.post_ln")
 		return b.Beside(1)
 	}
 	kept := b.Keep(len(e.Features))
