@@ -5,12 +5,17 @@ Needs torch and transformers 5, and nothing that the build or the tests need.
 
     golden_sound.py            write go/convert/testdata/mmproj/hearing.json
 
-The checkpoints are those of golden_mmproj.py. A case has
+The checkpoints of "cases" are those of golden_mmproj.py. A case has
 
     name     of the checkpoint
     samples  of the sound, at 16,000 a second: the noise of "sound"
     shape    of the rows
     numbers  some of theirs: i * 7919 modulo their count says which
+
+"files" are the same of kinds that no checkpoint is converted to, and have the file:
+
+    keys     of clip.audio
+    tensors  a line for each: its name, the scale and the offset of its noise, its dimensions, the innermost first
 """
 
 import json
@@ -25,9 +30,11 @@ from golden_mmproj import ARCHIVE
 from golden_sight import COUNT, shapes_of
 from safetensors.torch import load_file
 from transformers.audio_utils import spectrogram, window_function
+from transformers.audio_utils import mel_filter_bank
 from transformers.models.audioflamingo3 import modeling_audioflamingo3 as flamingo
 from transformers.models.gemma4 import feature_extraction_gemma4 as gemma4_features
 from transformers.models.gemma4 import modeling_gemma4 as gemma4
+from transformers.models.parakeet import modeling_parakeet as parakeet_model
 from transformers.models.qwen2_audio import modeling_qwen2_audio as qwen2
 from transformers.models.qwen3_omni_moe import modeling_qwen3_omni_moe as omni
 
@@ -95,11 +102,117 @@ def gemma4a(of, weights, n):
     return embed(heard.last_hidden_state[heard.attention_mask.bool()])
 
 
+class File:
+    """A projector's file, of tensors that are asked for."""
+
+    def __init__(self, keys):
+        self.keys, self.lines = keys, []
+
+    def get(self, name, *dims, scale=None, offset=0.0):
+        """A tensor, with its dimensions in the order of torch."""
+        fan = int(np.prod(dims[1:])) if len(dims) > 1 else 1
+        if scale is None:
+            scale = 0.3 if len(dims) == 1 else round(1.5 / fan ** 0.5, 3)
+        self.lines.append(" ".join([name, f"{scale:g}", f"{offset:g}", *map(str, reversed(dims))]))
+        x = (offset + scale * noise(name, int(np.prod(dims)))).astype(np.float32)
+        return torch.tensor(x).reshape(dims)
+
+    def affine(self, name, n):
+        return {"weight": self.get(f"{name}.weight", n, scale=0.4, offset=0.8), "bias": self.get(f"{name}.bias", n)}
+
+    def linear(self, name, n, out, bias=True):
+        return {"weight": self.get(f"{name}.weight", out, n)} | ({"bias": self.get(f"{name}.bias", out)} if bias else {})
+
+
+def nested(**parts):
+    return {f"{k}.{name}": v for k, part in parts.items() for name, v in part.items()}
+
+
+def spectrum(n, window, filters, log, frames):
+    """As NeMo's front end has it: frames around each 160th sample, of unit deviation."""
+    x = noise("sound", n).astype(np.float32).astype(np.float64)
+    x = np.pad(np.append(x[:1], x[1:] - 0.97 * x[:-1]), 256)
+    parts = np.stack([x[160 * i:160 * i + 512] * np.pad(window, 56) for i in range(frames)])
+    m = log((np.abs(np.fft.rfft(parts)) ** 2) @ filters)
+    return (m - m.mean(0)) / (m.std(0, ddof=1) + 1e-5)
+
+
+def fast_conformer(f, x, width, heads, wide, taps, bias, batch):
+    """The encoder of Parakeet."""
+    channels, bands, layers = 20, x.shape[1], 2
+    config = transformers.AutoConfig.for_model(
+        "parakeet_encoder", hidden_size=width, num_hidden_layers=layers, num_attention_heads=heads, intermediate_size=wide,
+        conv_kernel_size=taps, attention_bias=bias, convolution_bias=bias, subsampling_conv_channels=channels,
+        num_mel_bins=bands, scale_input=False)
+    weights = {}
+    for i, dims in ((0, (1, 3, 3)), (2, (1, 3, 3)), (3, (channels, 1, 1)), (5, (1, 3, 3)), (6, (channels, 1, 1))):
+        weights[f"subsampling.layers.{i}.weight"] = f.get(f"a.conv1d.{i}.weight", channels, *dims)
+        weights[f"subsampling.layers.{i}.bias"] = f.get(f"a.conv1d.{i}.bias", channels)
+    weights |= nested(**{"subsampling.linear": f.linear("a.pre_encode.out", channels * bands // 8, width)})
+    for i in range(layers):
+        a, p = f"a.blk.{i}.", f"layers.{i}."
+        for name, ours in {"norm_feed_forward1": "ffn_norm", "norm_self_att": "ln1", "norm_conv": "norm_conv",
+                           "norm_feed_forward2": "ffn_norm_1", "norm_out": "ln2", "conv.norm": "conv_norm"}.items():
+            weights |= nested(**{p + name: f.affine(a + ours, width)})
+        for name in "qkv":
+            weights |= nested(**{f"{p}self_attn.{name}_proj": f.linear(f"{a}attn_{name}", width, width, bias)})
+        weights |= nested(**{p + "self_attn.o_proj": f.linear(a + "attn_out", width, width, bias),
+                             p + "self_attn.relative_k_proj": f.linear(a + "linear_pos", width, width, False)})
+        for name in "uv":
+            weights[f"{p}self_attn.bias_{name}"] = f.get(f"{a}pos_bias_{name}", heads, width // heads, scale=0.5)
+        for k, end in (("1", ""), ("2", "_1")):
+            weights |= nested(**{f"{p}feed_forward{k}.linear1": f.linear(f"{a}ffn_up{end}", width, wide, bias),
+                                 f"{p}feed_forward{k}.linear2": f.linear(f"{a}ffn_down{end}", wide, width, bias)})
+        for k, name, n in (("1", "pw1", 2 * width), ("2", "pw2", width)):
+            weights |= {f"{p}conv.pointwise_conv{k}.{e}": v[..., None] if e == "weight" else v
+                        for e, v in f.linear(f"{a}conv_{name}", width, n, bias).items()}
+        weights[p + "conv.depthwise_conv.weight"] = f.get(a + "conv_dw.weight", width, taps)[:, None]
+        if bias:
+            weights[p + "conv.depthwise_conv.bias"] = f.get(a + "conv_dw.bias", width)
+        mean, var = torch.zeros(width), torch.full((width,), 1 - 1e-5)
+        if batch:
+            mean, var = f.get(a + "conv_norm_mean", width), f.get(a + "conv_norm_var", width, offset=1.0)
+        weights |= {p + "conv.norm.running_mean": mean, p + "conv.norm.running_var": var,
+                    p + "conv.norm.num_batches_tracked": torch.tensor(1)}
+    return loaded(parakeet_model.ParakeetEncoder(config), "", weights)(torch.tensor(x, dtype=torch.float32)[None]).last_hidden_state
+
+
+def of_parakeet(f, n):
+    window = f.get("a.window", 400, scale=0.3, offset=0.5).numpy()
+    filters = f.get("a.mel_filters", 16, 257, scale=0.04, offset=0.05).numpy().T
+    x = spectrum(n, window, filters, lambda v: np.log(v + 2.0 ** -24), n // 160)
+    h = fast_conformer(f, x, 32, 2, 48, 9, False, True)
+    h = torch.nn.functional.rms_norm(h, (32,), f.get("mm.a.norm_pre.weight", 32, scale=0.4, offset=0.8), 1e-6)
+    h = torch.relu(torch.nn.functional.linear(h, **f.linear("mm.a.mlp.1", 32, 40, False))) ** 2
+    return torch.nn.functional.linear(h, **f.linear("mm.a.mlp.2", 40, 32, False))
+
+
+def of_lfm2a(f, n):
+    filters = mel_filter_bank(257, 16, 0.0, 8000.0, 16000, norm="slaney", mel_scale="slaney")
+    x = spectrum(n, window_function(400, "hann"), filters, lambda v: np.log(np.maximum(v, 2.0 ** -24)), n // 160)
+    h = fast_conformer(f, np.append(x, np.zeros((1, 16)), 0), 32, 2, 48, 5, True, False)
+    linear, norm = torch.nn.functional.linear, f.affine("mm.a.mlp.0", 32)
+    h = torch.nn.functional.layer_norm(h, (32,), **norm, eps=1e-5)
+    return linear(torch.nn.functional.gelu(linear(h, **f.linear("mm.a.mlp.1", 32, 40))), **f.linear("mm.a.mlp.3", 40, 32))
+
+
+FAST = dict(embedding_length=32, feed_forward_length=48, block_count=2, num_mel_bins=16, projection_dim=32) | {
+    "attention.head_count": 2, "attention.layer_norm_epsilon": 1e-5}
+FILES = {"parakeet": (of_parakeet, FAST | dict(subsampling_factor=8, conv_kernel_size=9), 64500),
+         "lfm2a": (of_lfm2a, FAST, 340000)}
+
+
 def settings(of):
     return {k: v for k, v in of.items() if k not in ("architectures", "model_type", "transformers_version", "dtype")}
 
 
 CASES = {"gemma4/free": (gemma4a, 170000), "qwen2a": (qwen2a, 5000), "musicflamingo": (musicflamingo, 5000), "qwen3omni": (qwen3omni, 31999)}
+
+
+def some(rows):
+    rows = rows.reshape(-1, rows.shape[-1])
+    flat = rows.flatten().tolist()
+    return {"shape": list(rows.shape), "numbers": [round(flat[i * 7919 % len(flat)], 6) for i in range(COUNT)]}
 
 
 def main():
@@ -112,12 +225,16 @@ def main():
             path = pathlib.Path(folder) / "model.safetensors"
             written(path, shapes_of(checkpoints[name]["tensors"]))
             rows = hear(checkpoints[name]["config"], load_file(path), n)
-        rows = rows.reshape(-1, rows.shape[-1])
-        flat = rows.flatten().tolist()
-        all.append({"name": name, "samples": n, "shape": list(rows.shape),
-                    "numbers": [round(flat[i * 7919 % len(flat)], 6) for i in range(COUNT)]})
-    lines = ",\n".join(json.dumps(c, separators=(",", ":")) for c in all)
-    (ARCHIVE / "hearing.json").write_text(f'{{"transformers": "{transformers.__version__}", "cases": [\n{lines}\n]}}\n')
+        all.append({"name": name, "samples": n} | some(rows))
+    files = []
+    for name, (hear, keys, n) in FILES.items():
+        f = File(keys)
+        with torch.inference_mode():
+            rows = hear(f, n)
+        files.append({"name": name, "samples": n, "keys": keys, "tensors": f.lines} | some(rows))
+    lines = [",\n".join(json.dumps(c, separators=(",", ":")) for c in part) for part in (all, files)]
+    (ARCHIVE / "hearing.json").write_text(f'{{"transformers": "{transformers.__version__}", "cases": [\n{lines[0]}\n], '
+                                          f'"files": [\n{lines[1]}\n]}}\n')
 
 
 if __name__ == "__main__":

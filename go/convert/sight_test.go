@@ -3,13 +3,17 @@ package convert
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
+	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/media/picture"
 	"github.com/quern-llm/quern/go/mem"
@@ -98,6 +102,67 @@ func TestHearing(t *testing.T) {
 	}
 }
 
+// TestHearingOfFiles is TestHearing of kinds that no checkpoint is converted to.
+func TestHearingOfFiles(t *testing.T) {
+	var archive struct {
+		Files []struct {
+			Name    string
+			Samples int
+			Keys    map[string]float64
+			Tensors []string
+			Shape   [2]int
+			Numbers []float64
+		}
+	}
+	if err := json.Unmarshal(must(os.ReadFile("testdata/mmproj/hearing.json")), &archive); err != nil || len(archive.Files) == 0 {
+		t.Fatalf("%d files, %v", len(archive.Files), err)
+	}
+	pool := must(kernel.NewPool(1, nil))
+	defer pool.Close()
+	for _, c := range archive.Files {
+		t.Run(c.Name, func(t *testing.T) {
+			g := gguf.NewWriter()
+			g.Set("general.architecture", "clip")
+			g.Set("clip.has_audio_encoder", true)
+			g.Set("clip.projector_type", c.Name)
+			for key, v := range c.Keys {
+				if v < 1 {
+					g.Set("clip.audio."+key, float32(v))
+					continue
+				}
+				g.Set("clip.audio."+key, uint32(v))
+			}
+			for _, line := range c.Tensors {
+				words := strings.Fields(line)
+				scale, offset, n := must(strconv.ParseFloat(words[1], 64)), must(strconv.ParseFloat(words[2], 64)), 1
+				var dims []uint64
+				for _, w := range words[3:] {
+					d := must(strconv.Atoi(w))
+					dims, n = append(dims, uint64(d)), n*d
+				}
+				var data []byte
+				for i := range n {
+					x := float32(offset + float64(scale*noise(hashOf(words[0]), i)))
+					data = binary.LittleEndian.AppendUint32(data, math.Float32bits(x))
+				}
+				g.AddTensor(words[0], gguf.F32, dims, gguf.Bytes(data))
+			}
+			var b bytes.Buffer
+			must(g.WriteTo(&b))
+			dir := t.TempDir()
+			save(t, dir, "mmproj.gguf", b.String())
+			rows := made(t, filepath.Join(dir, "mmproj.gguf"), projector.Hearing, pool, func(e *model.Encoder) []projector.Part {
+				x := make([]float32, c.Samples)
+				for i := range x {
+					x[i] = float32(noise(hashOf("sound"), i))
+				}
+				return e.Hear(x)
+			})
+			compareRows(t, rows, c.Shape, c.Numbers)
+		})
+	}
+}
+
 // seen returns the rows of the picture by the encoder of a checkpoint.
 func (c sightCase) seen(t *testing.T, dir string, pool *kernel.Pool) (all []float32) {
 	t.Helper()
@@ -121,6 +186,12 @@ func encoded(t *testing.T, dir string, s projector.Sense, pool *kernel.Pool, par
 	}
 	path := filepath.Join(dir, "mmproj.gguf")
 	save(t, dir, filepath.Base(path), b.String())
+	return made(t, path, s, pool, parts)
+}
+
+// made returns the rows of the inputs among parts by the encoder of a file.
+func made(t *testing.T, path string, s projector.Sense, pool *kernel.Pool, parts func(e *model.Encoder) []projector.Part) (all []float32) {
+	t.Helper()
 	f := must(model.OpenFile(path))
 	defer f.Close()
 	budget := mem.NewBudget(1<<28, "a test")

@@ -18,6 +18,7 @@ type Spectrum struct {
 	Reflected   bool                    // the sound goes on mirrored beyond its ends; else it is silent there
 	Preemphasis float64                 // of the sample before, which is taken away from each
 	Log         func(v float64) float64 // of a band
+	Filters     []float32               // of each band, a weight of each of the 257 bins; nil: triangles
 }
 
 // Hann returns a window of n points: periodic, or else it ends as it begins.
@@ -36,9 +37,42 @@ func Hann(n int, periodic bool) []float64 {
 const fftPoints = 512
 
 // Frames returns rows of the bands of the first n frames.
-func (s *Spectrum) Frames(x []float32, n int) []float32 {
-	bank := melBank(s.Bands, fftPoints, s.HTK)
-	out := make([]float32, n*s.Bands)
+func (s *Spectrum) Frames(x []float32, n int) []float32 { return rounded(s.logs(x, n)) }
+
+// Unit is Frames, with each band of the mean 0 and the deviation 1.
+func (s *Spectrum) Unit(x []float32, n int) []float32 {
+	const least = 1e-5
+	frames := s.logs(x, n)
+	for b := range s.Bands {
+		var sum, squares float64
+		for at := b; at < len(frames); at += s.Bands {
+			sum += frames[at]
+		}
+		mean := sum / float64(n)
+		for at := b; at < len(frames); at += s.Bands {
+			d := frames[at] - mean
+			squares += float64(d * d)
+		}
+		deviation := math.Sqrt(squares/max(float64(n-1), 1)) + least
+		for at := b; at < len(frames); at += s.Bands {
+			frames[at] = (frames[at] - mean) / deviation
+		}
+	}
+	return rounded(frames)
+}
+
+func rounded(x []float64) []float32 {
+	y := make([]float32, len(x))
+	for i, v := range x {
+		y[i] = float32(v)
+	}
+	return y
+}
+
+// logs returns what Log makes of the bands of the first n frames.
+func (s *Spectrum) logs(x []float32, n int) []float64 {
+	bank := s.bank()
+	out := make([]float64, n*s.Bands)
 	inParts(n, func(from, to int) {
 		var points [fftPoints]complex128
 		for f := from; f < to; f++ {
@@ -60,11 +94,26 @@ func (s *Spectrum) Frames(x []float32, n int) []float32 {
 				for i, w := range band.weights {
 					sum += float64(w * strength[band.from+i])
 				}
-				out[f*s.Bands+b] = float32(s.Log(sum))
+				out[f*s.Bands+b] = s.Log(sum)
 			}
 		}
 	})
 	return out
+}
+
+// bank returns the filters.
+func (s *Spectrum) bank() []band {
+	if s.Filters == nil {
+		return melBank(s.Bands, fftPoints, s.HTK)
+	}
+	const bins = fftPoints/2 + 1
+	bank := make([]band, s.Bands)
+	for b := range bank {
+		for _, w := range s.Filters[b*bins:][:bins] {
+			bank[b].weights = append(bank[b].weights, float64(w))
+		}
+	}
+	return bank
 }
 
 // at returns sample i.
@@ -86,27 +135,6 @@ func (s *Spectrum) at(x []float32, i int) float64 {
 		v -= float64(s.Preemphasis * float64(x[i-1]))
 	}
 	return v
-}
-
-// Unit gives each band of frames the mean 0 and the deviation 1 over the first n of them, and returns them.
-func Unit(frames []float32, bands, n int) []float32 {
-	const least = 1e-5
-	for b := range bands {
-		var sum, squares float64
-		for f := range n {
-			sum += float64(frames[f*bands+b])
-		}
-		mean := sum / float64(n)
-		for f := range n {
-			d := float64(frames[f*bands+b]) - mean
-			squares += float64(d * d)
-		}
-		deviation := math.Sqrt(squares/max(float64(n-1), 1)) + least
-		for at := b; at < len(frames); at += bands {
-			frames[at] = float32((float64(frames[at]) - mean) / deviation)
-		}
-	}
-	return frames
 }
 
 // turns512 are the roots of unity.

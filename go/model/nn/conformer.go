@@ -14,12 +14,13 @@ import (
 // HalfStep is x += 1/2 down(SiLU(up(norm(x)))), by the tensors ffn_norm, ffn_up and ffn_down, and a norm ffn_post_norm where
 // the file has it; behind each name stands suffix.
 func (l Layer) HalfStep(suffix string) {
-	up := kernel.Part{Matrix: l.Matrix("ffn_up"+suffix+".weight", l.Config.NEmbd, l.NFF), Bias: l.optional("ffn_up"+suffix+".bias", l.NFF)}
+	n := l.channels(l.prefix + "ffn_up" + suffix) // keys of some files have another number
+	up := kernel.Part{Matrix: l.Matrix("ffn_up"+suffix+".weight", l.Config.NEmbd, n), Bias: l.optional("ffn_up"+suffix+".bias", n)}
 	l.Normed(l.normed(), l.X(), kernel.TokRows, "ffn_norm"+suffix)
-	wide := l.Floats("ffn", kernel.TokRows, l.NFF)
+	wide := l.Floats("ffn", kernel.TokRows, n)
 	l.clipped(wide, l.normed(), up, "ffn_up"+suffix)
-	l.Add(kernel.Gate{Dst: wide, Src: wide, Cols: l.NFF, Fn: kernel.Sigmoid}) // x times its sigmoid
-	l.clippedSum(wide, l.NFF, "ffn_down"+suffix, "ffn_post_norm"+suffix, 0.5)
+	l.Add(kernel.Gate{Dst: wide, Src: wide, Cols: n, Fn: kernel.Sigmoid}) // x times its sigmoid
+	l.clippedSum(wide, n, "ffn_down"+suffix, "ffn_post_norm"+suffix, 0.5)
 }
 
 // clippedSum adds a number of times a product, of n columns, to the residual, after a norm if the file has it.
@@ -40,7 +41,7 @@ func (l Layer) clippedSum(src kernel.Buf, n int, name, post string, times float3
 type ConvModule struct {
 	Norm  string // before it
 	Inner string // the norm behind the convolution
-	Ahead int    // how many of its taps are of tokens behind the own one
+	Ahead int    // how many of its taps are of tokens behind the own one; -1: half of those beside it
 	// Batch has the inner norm be one of a batch, of which files have the mean and the variance, or what these make of its
 	// weights; else it is the model's own
 	Batch bool
@@ -75,6 +76,9 @@ func (l Layer) depthwise(dst, src kernel.Buf, ahead int) {
 	const name = "conv_dw.weight"
 	n := l.Config.NEmbd
 	taps := l.weights.Columns(l.prefix + name)
+	if ahead < 0 {
+		ahead = (taps - 1) / 2
+	}
 	if taps < 1 || taps > maxConvTaps || ahead >= taps {
 		check(fmt.Errorf("tensor %q: rows of %d taps, want %d to %d", l.prefix+name, taps, ahead+1, maxConvTaps))
 	}
@@ -105,6 +109,19 @@ func (l Layer) inmost(x kernel.Buf, m ConvModule) {
 		return
 	}
 	op.Weight, op.Bias = l.Vector(m.Inner+".weight", c.NEmbd), l.optional(m.Inner+".bias", c.NEmbd)
+	if m.Batch && l.Has(m.Inner+"_mean") {
+		const eps = 1e-5 // of torch's BatchNorm1d
+		w, bias, mean, variance := op.Weight, op.Bias, l.Vector(m.Inner+"_mean", c.NEmbd), l.Vector(m.Inner+"_var", c.NEmbd)
+		by := func(i int) float64 { return float64(w[i]) / math.Sqrt(float64(variance[i])+eps) }
+		op.Weight = l.constants(m.Inner+" over deviations", c.NEmbd, by)
+		op.Bias = l.constants(m.Inner+" from means", c.NEmbd, func(i int) float64 {
+			b := -float64(float64(mean[i]) * by(i))
+			if bias != nil {
+				b += float64(bias[i])
+			}
+			return b
+		})
+	}
 	l.Add(op)
 }
 
@@ -146,7 +163,9 @@ func (l Layer) RelativeAttention(norm string, r Relative, out, post string) {
 				Scale: of.by, Weight: l.optional(of.name, d),
 			}
 			if of.bias != "" && l.Has(of.bias) {
-				op.Bias = l.Vector(of.bias, d, heads)[h*d:]
+				if all := l.Vector(of.bias, d, heads); all != nil { // there is memory
+					op.Bias = all[h*d:]
+				}
 			}
 			l.Add(op)
 		}
@@ -246,6 +265,22 @@ func SeesLast(n int, embedding func(distance int) []float32) (r Relative) {
 		cosines, sines = append(cosines, floats(cosine)), append(sines, floats(sine))
 	}
 	r.Past, r.Parts = n, append(cosines, sines...)
+	return r
+}
+
+// SeesAll returns how tokens see all of a sound by embeddings of so many numbers, the sine and the cosine of each frequency in
+// turn.
+func SeesAll(width int) (r Relative) {
+	if width%kernel.Panel != 0 {
+		check(fmt.Errorf("embeddings of distances of %d numbers, want a multiple of %d", width, kernel.Panel))
+	}
+	r.Parts = make([][]float32, width)
+	for f := range width / 2 {
+		r.Freqs = append(r.Freqs, exactmath.Pow(10000, -2*float64(f)/float64(width)))
+		cosine, sine := make([]float32, width), make([]float32, width)
+		cosine[2*f+1], sine[2*f] = 1, -1
+		r.Parts[f], r.Parts[width/2+f] = cosine, sine
+	}
 	return r
 }
 

@@ -170,3 +170,73 @@ func (b *Builder) Subsampled(s Subsampling, eps float32, in string) {
 	b.Add(kernel.ToAct{Act: act, Src: twos, Cols: bands[2] * wide[1]})
 	b.Add(kernel.Matmul{Dst: b.X(), Act: act, Parts: []kernel.Part{{Matrix: out, Bias: b.optional(in+".bias", b.Config.NEmbd)}}})
 }
+
+// Thinned is x = a product with the results of three convolutions with ReLU behind them, of which the second and the third are
+// of each channel alone, and followed by a product of the channels (Rekesh et al. 2023, "Fast Conformer").
+func (b *Builder) Thinned(s Subsampling) {
+	const conv = "a.conv1d.%d"
+	name := func(i int) string { return fmt.Sprintf(conv, i) }
+	n := b.channels(name(0))
+	wide := kernel.Pad(n)
+	bands := s.Of(s.Bands)
+	relu := kernel.Matmul{Epilogue: kernel.Apply, Fn: kernel.ReLU}
+	plane := func(level int) kernel.Buf {
+		return b.Floats(fmt.Sprintf("plane %d", level), kernel.TokRows, s.size(level)*wide)
+	}
+	b.firstPlane(s, plane(1), kernel.Part{Matrix: b.byTaps(name(0)+".weight", 1, allTaps, n), Bias: b.Vector(name(0)+".bias", n)}, relu)
+	b.exist(s, 1, plane(1), wide)
+	alone, last := b.Floats("of a channel", kernel.TokRows, (bands[2]+1)*wide), b.Floats("last plane", kernel.TokRows, bands[3]*wide)
+	for level, i := range []int{0, 0, 2, 5} {
+		if i == 0 {
+			continue
+		}
+		product := kernel.Part{Matrix: b.byTaps(name(i+1)+".weight", 1, n, n), Bias: b.Vector(name(i+1)+".bias", n)}
+		act := b.Act("channels", kernel.TokRows, wide, product.Matrix)
+		times, _ := s.span(level, 0)
+		for time := range times {
+			b.eachChannel(s, level-1, time, plane(level-1), alone, name(i), n)
+			for place := range s.places(level) {
+				op, band := relu, min(max(place-1, 0), bands[level]-1)
+				op.Dst, op.Act, op.Parts = last, act, []kernel.Part{product}
+				if op.Parts[0].Col = band * wide; level < s.Levels {
+					op.Dst, op.Parts[0].Col = plane(level), s.at(level, time, place)*wide
+				} else if band != place-1 {
+					continue
+				}
+				b.Add(kernel.ToAct{Act: act, Src: alone, SrcCol: band * wide, Cols: wide})
+				b.Add(op)
+			}
+		}
+		if level < s.Levels {
+			b.exist(s, level, plane(level), wide)
+		}
+	}
+	out := b.byTaps("a.pre_encode.out.weight", bands[3], n, b.Config.NEmbd)
+	act := b.Act("last plane", kernel.TokRows, bands[3]*wide, out)
+	b.Add(kernel.ToAct{Act: act, Src: last, Cols: bands[3] * wide})
+	b.Add(kernel.Matmul{
+		Dst: b.X(), Act: act, Parts: []kernel.Part{{Matrix: out, Bias: b.optional("a.pre_encode.out.bias", b.Config.NEmbd)}},
+	})
+}
+
+// eachChannel computes the results of a convolution of each channel alone at a time, of those of the convolution `of`.
+func (b *Builder) eachChannel(s Subsampling, of, time int, src, dst kernel.Buf, name string, n int) {
+	wide := kernel.Pad(n)
+	w, bias := b.Vector(name+".weight", planeTaps, planeTaps, n), b.Vector(name+".bias", n)
+	for tap := range allTaps {
+		op := kernel.NormRows{
+			Dst: dst, Src: src, SrcCol: s.at(of, 2*time+tap/planeTaps, tap%planeTaps) * wide, Cols: wide, Segs: s.Of(s.Bands)[of+1],
+			Kind: kernel.NoNorm, Scale: 1, Epilogue: kernel.Add,
+			Weight: b.constants(fmt.Sprintf("%s, tap %d", name, tap), wide, func(i int) float64 {
+				if i >= n {
+					return 0
+				}
+				return float64(w[i*allTaps+tap])
+			}),
+		}
+		if tap == 0 {
+			op.Epilogue, op.Bias = kernel.Store, bias
+		}
+		b.Add(op)
+	}
+}

@@ -77,7 +77,7 @@ var kinds = []*Kind{
 	&idefics3, &internvl, &mlp, &lfm2, &llama4, &kimivl, &glm4v,
 	&kimik25, &paddleocr, &januspro, &exaone45, &dotsocr, &lightonocr, &hunyuanvl,
 	&minicpmv46, &resampler, &minimaxm3, &youtuvl, &nemotronv2, &phi4, &museglimmer,
-	&gemma4ua, &gemma4a, &qwen2a, &ultravox, &voxtral, &musicflamingo, &qwen3a,
+	&gemma4ua, &gemma4a, &lfm2a, &parakeet, &qwen2a, &ultravox, &voxtral, &musicflamingo, &qwen3a,
 }
 
 // A Part of a prompt is a text, whose control tokens are tokens, or what the encoder makes of an input.
