@@ -50,24 +50,26 @@ func (m *Model) decide(ctx context.Context, r *Request, answers []string) ([]Lik
 			return nil, invalid(fmt.Sprintf("the answer %.80q is there twice", a))
 		}
 	}
-	text, options, err := m.asks(ctx, r)
+	before, text, options, err := m.asks(ctx, r)
 	if err != nil {
 		return nil, err
 	}
 	encode := func(text string) ([]int32, error) {
-		ids, err := m.reads(text, options, 0)
-		if n := m.open.Engine.Ctx(); err == nil && len(ids) > n {
-			err = &engine.TooLongError{Prompt: len(ids), Ctx: n}
+		ids, err := m.reads(text, options, len(before.IDs))
+		if n := m.open.Engine.Ctx(); err == nil && n < len(before.IDs)+len(ids) {
+			err = &engine.TooLongError{Prompt: len(before.IDs) + len(ids), Ctx: n}
 		}
 		return ids, err
 	}
-	stem, err := reading.NewStem(ctx, m.tok, text, answers, r.Prompt == "", encode)
+	stem, err := reading.NewStem(ctx, m.tok, before, text, answers, r.Prompt == "", encode)
 	if err != nil {
 		return nil, classify(err, ErrInvalid)
 	}
 	for _, stage := range reading.Stages([]*reading.Stem{stem}) {
 		err := m.evaluate(ctx, len(stage), func(i int) (*engine.Request, error) {
-			return &engine.Request{Params: generate.Params{Prompt: stage[i].IDs}, Reader: stage[i].Reader, Priority: r.Priority}, nil
+			return &engine.Request{
+				Params: generate.Params{Prompt: stage[i].IDs}, Media: stage[i].Media, Reader: stage[i].Reader, Priority: r.Priority,
+			}, nil
 		})
 		if err != nil {
 			return nil, err
@@ -84,19 +86,24 @@ func (m *Model) decide(ctx context.Context, r *Request, answers []string) ([]Lik
 	return all, nil
 }
 
-// asks returns the text that answers follow, and how its tokens are made.
-func (m *Model) asks(ctx context.Context, r *Request) (string, tokenizer.Options, error) {
-	options := tokenizer.Options{ParseSpecial: true}
+// asks returns the text that answers follow, how its tokens are made, and what is before it up to the last picture or sound.
+func (m *Model) asks(ctx context.Context, r *Request) (*reading.Prompt, string, tokenizer.Options, error) {
+	before, options := &reading.Prompt{}, tokenizer.Options{ParseSpecial: true}
 	if m.open.Head.Config.BothWays {
-		return "", options, unsupported(fmt.Sprintf("%s %v", m.open.Head.Config.Arch, engine.ErrBothWays))
+		return nil, "", options, unsupported(fmt.Sprintf("%s %v", m.open.Head.Config.Arch, engine.ErrBothWays))
 	}
 	if err := r.given(); err != nil || r.Prompt != "" {
-		return r.Prompt, options, err
+		return before, r.Prompt, options, err
 	}
 	prompt, err := m.render(ctx, r)
-	if err == nil && prompt.Media != nil {
-		err = unsupported("answers to messages with pictures or sounds are not compared")
+	if err != nil {
+		return nil, "", options, err
 	}
-	options.Literal = prompt.Literal
-	return prompt.Text, options, err
+	media, last := prompt.Tail()
+	if media != nil {
+		options.NoSpecial = true
+		before, err = m.open.Projector.Tokens(ctx, m.tok, m.open.Engine.Ctx(), media)
+	}
+	options.Literal = last.Literal
+	return before, last.Text, options, err
 }

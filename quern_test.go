@@ -910,3 +910,13 @@ func TestPicturesOfTools(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Answers to a picture are compared without any being said.
+func TestDecideOnPictures(t *testing.T) {
+	m := querntest.Viewer(t)
+	r := quern.Request{Messages: []quern.Message{{Role: quern.RoleUser, Parts: []quern.Part{{Image: querntest.RedSquare(t)}, {Text: "What colour is it?"}}}}}
+	all, err := m.Decide(t.Context(), r, "Green.", "Red.", "Blue.")
+	if err != nil || all[0].Answer != "Red." || all[0].Probability < 0.9 {
+		t.Errorf("%+v, %v", all, err)
+	}
+}

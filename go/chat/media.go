@@ -135,6 +135,18 @@ func (p Prompt) Pieces() []Piece {
 	return all
 }
 
+// Tail returns the text behind the last medium of the prompt, and the pieces before it; nil: it has no media.
+func (p Prompt) Tail() (before []Piece, text Piece) {
+	before = p.Pieces()
+	if last := len(before) - 1; before[last].Medium == nil {
+		before, text = before[:last], before[last]
+	}
+	if len(before) == 0 {
+		before = nil
+	}
+	return before, text
+}
+
 // cutRanges returns what is of ranges between two positions, relative to the first.
 func cutRanges(ranges [][2]int, from, to int) (cut [][2]int) {
 	for _, r := range ranges {

@@ -175,7 +175,8 @@ func (m *Embedding) Probabilities() bool { return m.softmax }
 // A Text is the tokens of a text to read, or of a pair of texts.
 type Text struct {
 	IDs    []int32
-	Second int // where the second of a pair begins; 0: it is one text
+	Second int      // where the second of a pair begins; 0: it is one text
+	Media  []Medium // in it, for a Loop; others refuse them
 }
 
 // Embed calls visit with the vectors of each text in turn. A vector does not depend on the other texts. The
@@ -188,6 +189,8 @@ func (e *Engine) Embed(ctx context.Context, texts []Text, pooling nn.Pooling, vi
 		switch {
 		case len(t.IDs) == 0:
 			return fmt.Errorf("text %d has no tokens", i)
+		case len(t.Media) > 0:
+			return fmt.Errorf("text %d has pictures or sounds, which are read by a Loop", i)
 		case len(t.IDs) > e.ctx:
 			return fmt.Errorf("text %d: %w: %d tokens in a context of %d", i, ErrTooLong, len(t.IDs), e.ctx)
 		}

@@ -71,6 +71,8 @@ func (l *Loop) prepareJob(r *Request) (j *job, s sched.Request, err error) {
 		own.Params = begun
 		r = &own
 		switch {
+		case len(r.Media) > 0:
+			return nil, s, fmt.Errorf("%s reads texts as a whole, without pictures and sounds", c.Arch)
 		case c.BothWays && r.Reader == nil:
 			return nil, s, fmt.Errorf("%s %w", c.Arch, ErrBothWays)
 		case !c.BothWays && r.Reader != nil && c.Sound.Bands == 0:

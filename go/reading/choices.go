@@ -2,6 +2,7 @@ package reading
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"math"
 	"slices"
@@ -16,32 +17,34 @@ import (
 // A Text is tokens with their Reader; nil: they are evaluated for those that begin with them.
 type Text struct {
 	IDs    []int32
+	Media  []engine.Medium
 	Reader engine.Reader
 }
 
 // A Stem is what the choices of a question go on from, and they as branches.
 type Stem struct {
 	ids      []int32 // the tokens that all begin with, less one, for its logits
+	media    []engine.Medium
 	branches []*branch
 }
 
 // NewStem returns the tokens of a text with each of the choices behind it. The end of the text may be spelled by another
 // token there: the stem is what all of them and the text alone begin with, and branches have the rest of the text and the
-// choice. If ends, a choice counts as all that follows the text. encode returns the tokens of a text; its first error ends
-// all.
+// choice. If ends, a choice counts as all that follows the text. before is what is in front of the text, up to the last
+// medium; empty: there is none. encode returns the tokens of a text; its first error ends all.
 func NewStem(
-	ctx context.Context, tok *tokenizer.Tokenizer, text string, choices []string, ends bool,
+	ctx context.Context, tok *tokenizer.Tokenizer, before *Prompt, text string, choices []string, ends bool,
 	encode func(text string) ([]int32, error),
 ) (*Stem, error) {
+	s := &Stem{media: before.Media}
+	head := s.head(tok, before.IDs)
 	open := func(text string) ([]int32, error) {
 		ids, err := encode(text)
 		if err != nil {
 			return nil, err
 		}
-		if eos, ok := tok.EOS(); ok && tok.AddEOS() && len(ids) > 0 && ids[len(ids)-1] == eos {
-			ids = ids[:len(ids)-1]
-		}
-		return tok.Begin(ids), nil
+		ids = slices.Concat(head, ids)
+		return tok.Begin(withoutEnd(tok, ids)), nil
 	}
 	common, err := open(text)
 	if err != nil {
@@ -60,7 +63,7 @@ func NewStem(
 	if len(common) == 0 {
 		return nil, errors.New("no token of the prompt stays the same with each choice behind it, want a longer prompt")
 	}
-	s := &Stem{ids: common[:len(common)-1]}
+	s.ids = common[:len(common)-1]
 	for _, ids := range whole {
 		b := &branch{ids: ids, from: len(common)}
 		if len(ids) == len(common) {
@@ -72,6 +75,39 @@ func NewStem(
 		s.branches = append(s.branches, b)
 	}
 	return s, nil
+}
+
+// head returns the tokens of what is in front of the texts. Those of media are told apart by what they are of.
+func (s *Stem) head(tok *tokenizer.Tokenizer, ids []int32) []int32 {
+	ids = slices.Clone(withoutEnd(tok, ids))
+	for _, m := range s.media {
+		id := int32(binary.LittleEndian.Uint32(m.Hash[:]) | 1<<31)
+		for i := range m.Tokens {
+			ids[m.At+i] = id
+		}
+	}
+	return ids
+}
+
+// withoutEnd returns the tokens of a text that goes on.
+func withoutEnd(tok *tokenizer.Tokenizer, ids []int32) []int32 {
+	if eos, ok := tok.EOS(); ok && tok.AddEOS() && len(ids) > 0 && ids[len(ids)-1] == eos {
+		return ids[:len(ids)-1]
+	}
+	return ids
+}
+
+// of returns the text of some tokens that the stem begins with, without a medium that they end inside of.
+func (s *Stem) of(ids []int32, r engine.Reader) Text {
+	n := 0
+	for _, m := range s.media {
+		if m.At+m.Tokens > len(ids) {
+			ids = ids[:min(m.At, len(ids))]
+			break
+		}
+		n++
+	}
+	return Text{ids, s.media[:n], r}
 }
 
 // shared returns what two lists of tokens begin with.
@@ -92,17 +128,18 @@ func Stages(stems []*Stem) [][]Text {
 	for _, st := range stems {
 		trunk = shared(trunk, st.ids)
 	}
+	common := stems[0].of(trunk, nil)
 	for _, st := range stems {
-		if len(st.ids) > len(trunk) {
-			questions = append(questions, Text{IDs: st.ids})
+		if t := st.of(st.ids, nil); len(t.IDs) > len(common.IDs) {
+			questions = append(questions, t)
 		}
 		for _, b := range st.branches {
-			branches = append(branches, Text{b.ids, b})
+			branches = append(branches, st.of(b.ids, b))
 		}
 	}
 	stages := [][]Text{questions, branches}
-	if len(trunk) > 0 && len(questions) != 1 {
-		stages = slices.Insert(stages, 0, []Text{{IDs: trunk}})
+	if len(common.IDs) > 0 && len(questions) != 1 {
+		stages = slices.Insert(stages, 0, []Text{common})
 	}
 	return stages
 }

@@ -4,13 +4,16 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/internal/testdata"
+	"github.com/quern-llm/quern/go/model/nn"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/internal/fake"
 )
@@ -244,6 +247,97 @@ func TestVideos(t *testing.T) {
 	blind := fake.New(t, "Hello", nil)
 	if status, b, _ := blind.Do("POST", "/v1/chat/completions", body(of("video_url", "url", list, ""))); status != 400 || !strings.Contains(string(b), "the request has a video: want a model that sees") {
 		t.Errorf("a blind model: %d %s", status, b)
+	}
+}
+
+// Choices behind a picture are as likely as the tokens of a prompt that has both, and vectors are of both.
+func TestSeeingIsRead(t *testing.T) {
+	t.Parallel()
+	for text, eyes := range map[string]string{"text/qwen3vl-4k.gguf": "mm/qwen3vl-f16.gguf", "../archs/gemma3.gguf": "mm/gemma3-f16.gguf"} {
+		s := fake.Demo(t, fake.Setup{
+			File: testdata.Path(t, filepath.Join("mmproj", text)), Projector: testdata.Path(t, filepath.Join("mmproj", eyes)),
+			Model: func(m *ask.Model) { m.Pooling, m.Normalize, m.Info.NEmbd = nn.PoolLast, engine.Euclidean, 64 },
+		})
+		png, other := inBase64(t, "small-224x160.png"), inBase64(t, "shapes-640x488.png")
+		picture := func(data string) map[string]any {
+			return map[string]any{"type": "image_url", "image_url": map[string]any{"url": "data:image/png;base64," + data}}
+		}
+		messages := []any{map[string]any{"role": "user", "content": []any{picture(png), map[string]any{"type": "text", "text": "What is it?"}}}}
+		rendered := fake.Post[struct{ Prompt string }](s, "/apply-template", object(t, map[string]any{"messages": messages})).Prompt
+		type decided struct {
+			Decisions []struct {
+				Choices []struct {
+					Text    string
+					Logprob float64
+					Tokens  int
+				}
+			}
+		}
+		choices := []string{" blue", "ness", " of the"}
+		got := fake.Post[decided](s, "/v1/decisions", object(t, map[string]any{"messages": messages, "choices": choices, "ends": false}))
+		prompt := func(text, data string) map[string]any {
+			return map[string]any{"prompt_string": text, "multimodal_data": []string{data}}
+		}
+		for i, c := range got.Decisions[0].Choices {
+			read := fake.Post[struct {
+				Usage struct {
+					Prompt int `json:"prompt_tokens"`
+				}
+				Choices []struct {
+					Prompt []map[string]struct{ Logprob float64 } `json:"prompt_logprobs"`
+				}
+			}](s, "/v1/completions", object(t, map[string]any{"prompt": prompt(rendered+choices[i], png), "prompt_logprobs": 0, "max_tokens": 1}))
+			all := read.Choices[0].Prompt
+			unknown, sum := 0, 0.0
+			for k, one := range all {
+				if one == nil {
+					unknown++
+				}
+				for _, p := range one {
+					if k >= len(all)-c.Tokens {
+						sum += p.Logprob
+					}
+				}
+			}
+			if len(all) != read.Usage.Prompt || unknown < 4 || unknown == len(all) {
+				t.Errorf("%s: %d of %d tokens are of a picture", text, unknown, len(all))
+			}
+			if c.Tokens == 0 || math.Abs(sum-c.Logprob) > 1e-4*math.Abs(sum) {
+				t.Errorf("%s: %q has %v, its %d tokens in a prompt %v", text, c.Text, c.Logprob, c.Tokens, sum)
+			}
+		}
+		blue := fake.Post[decided](s, "/v1/decisions", object(t, map[string]any{"messages": messages, "prior": "N/A", "questions": []any{
+			map[string]any{"prompt": "Which colour?", "choices": choices}, map[string]any{"prompt": "Which form?", "choices": choices},
+		}}))
+		if len(blue.Decisions) != 2 {
+			t.Errorf("%s: %+v", text, blue)
+		}
+		echoed := fake.Post[struct {
+			Choices []struct {
+				Logprobs struct {
+					Logprobs []*float64 `json:"token_logprobs"`
+					Tokens   []string
+				}
+			}
+		}](s, "/v1/completions", object(t, map[string]any{"prompt": prompt(rendered, png), "echo": true, "logprobs": 1, "max_tokens": 1})).Choices[0].Logprobs
+		if n := len(echoed.Tokens); n < 10 || len(echoed.Logprobs) != n || echoed.Logprobs[0] != nil || echoed.Logprobs[n-1] == nil || !slices.Contains(echoed.Logprobs[1:], nil) {
+			t.Errorf("%s: %+v", text, echoed)
+		}
+		vectors := fake.Post[struct {
+			Data  []struct{ Embedding []float64 }
+			Usage struct {
+				Prompt int `json:"prompt_tokens"`
+			}
+		}](s, "/v1/embeddings", object(t, map[string]any{"input": []any{
+			prompt("a "+ask.MediaMarker, png), prompt("a "+ask.MediaMarker, other), prompt("a "+ask.MediaMarker, png), "a ",
+		}, "truncate_prompt_tokens": -1}))
+		v := func(i int) string { return fmt.Sprint(vectors.Data[i].Embedding) }
+		if len(vectors.Data) != 4 || v(0) != v(2) || v(0) == v(1) || v(0) == v(3) || vectors.Usage.Prompt < 3*8 {
+			t.Errorf("%s: %d vectors of %d tokens: %.100s %.100s %.100s %.100s", text, len(vectors.Data), vectors.Usage.Prompt, v(0), v(1), v(2), v(3))
+		}
+		if status, b, _ := s.Do("POST", "/v1/embeddings", object(t, map[string]any{"input": prompt(ask.MediaMarker, png), "truncate_prompt_tokens": 5})); status != 400 || !strings.Contains(string(b), "truncate_prompt_tokens") {
+			t.Errorf("%s: %d %s", text, status, b)
+		}
 	}
 }
 

@@ -47,9 +47,6 @@ func (req *Request) start(o *ask.Options, prefix string, src ask.Source) (*Gener
 		return nil, reply.Invalid("n", "%d answers to each of %d prompts, want %d in all at most", o.N, len(src.Prompts),
 			ask.MaxSequences)
 	}
-	if o.PromptProbs >= 0 && src.Pictures+src.Sounds > 0 {
-		return nil, reply.Invalid("prompt_logprobs", "asked for a prompt with pictures or sounds, whose tokens have none")
-	}
 	ledger, err := newLedger(m, o, src.Prompts, len(req.Body))
 	if err != nil {
 		return nil, err

@@ -12,7 +12,7 @@ import (
 // promptProbs is the engine.Reader of the log-probabilities of a prompt's tokens: a row of logits is used when it is
 // computed, and of each only the token's own value and the likeliest are kept.
 type promptProbs struct {
-	Tokens []generate.Token // the prompt's; nothing tells the probability of the first
+	Tokens []generate.Token // the prompt's; nothing tells the probability of the first, and of media, whose ids are below 0
 	Ranks  []int            // by token, 1 is the likeliest; nil: they are not wanted
 	top    int              // alternatives per token
 	failed error            // the model's numbers are none
@@ -43,6 +43,9 @@ func (p *promptProbs) Reads() (output string, from, to int) { return nn.Logits, 
 // Read implements engine.Reader.
 func (p *promptProbs) Read(i int, row []float32) {
 	t := &p.Tokens[i+1]
+	if t.ID < 0 { // a medium's, which is none of the vocabulary
+		return
+	}
 	for _, v := range row {
 		if !(v <= math.MaxFloat32) { // NaN, or infinitely likely
 			p.failed = Overflow(engine.ErrOverflow)

@@ -54,6 +54,7 @@ type ReadText struct {
 	Ids     []int32
 	Second  int // where the second text of a pair begins; 0: it is one text
 	Reader  engine.Reader
+	Media   []engine.Medium
 	noCache bool
 }
 
@@ -89,7 +90,7 @@ func (req *Request) Evaluate(o *Reads, texts []ReadText) (prompt, cached int, er
 			t := &texts[i]
 			r := asked
 			r.Params = generate.Params{Prompt: t.Ids, Sampling: m.Sampling, TopLogprobs: -1}
-			r.Reader, r.Second, r.NoCache = t.Reader, t.Second, t.noCache
+			r.Reader, r.Second, r.Media, r.NoCache = t.Reader, t.Second, t.Media, t.noCache
 			return &r, nil
 		})
 	var one *reading.TextError
@@ -134,7 +135,7 @@ func (req *Request) Embed(
 		}
 		all = append(all, e)
 		_, from, to := e.Reads()
-		texts[i] = ReadText{t.IDs, t.Second, e, from == 0}
+		texts[i] = ReadText{t.IDs, t.Second, e, t.Media, from == 0}
 		switch pooling {
 		case nn.PoolNone:
 			numbers += (to - from) * max(m.Info.NEmbd, m.VectorWidth())

@@ -186,26 +186,23 @@ func (p Inputs) encode(ctx context.Context, m *ask.Model, name string, truncate 
 		if n := p[i].Size().Ids; n > m.Ctx && most == 0 {
 			return nil, WrapAPI(len(p) > 1, i, &engine.TooLongError{Prompt: n, Ctx: m.Ctx})
 		}
-		if p[i].HasMedia() {
-			return nil, reply.Invalid(name, "pictures or sounds, want text: vectors are made of nothing else")
-		}
-		var ids []int32
+		one := &reading.Prompt{}
 		var err error
-		if most > 0 {
-			ids, err = p[i].EncodeCut(m, name, most)
-		} else {
-			var one *reading.Prompt
-			if one, err = p[i].EncodeAs(ctx, m, name); err == nil {
-				ids = one.IDs
-			}
+		switch media := p[i].HasMedia(); {
+		case media && truncate > 0:
+			return nil, reply.Invalid("truncate_prompt_tokens", "not for texts with pictures or sounds, want -1 or 0")
+		case most > 0 && !media:
+			one.IDs, err = p[i].EncodeCut(m, name, most)
+		default:
+			one, err = p[i].EncodeAs(ctx, m, name)
 		}
 		if err == nil {
-			err = held.Add(ids)
+			err = held.Add(one.IDs)
 		}
 		if err != nil {
 			return nil, WrapAPI(len(p) > 1, i, err)
 		}
-		all[i].IDs = ids
+		all[i].IDs, all[i].Media = one.IDs, one.Media
 	}
 	return all, nil
 }

@@ -381,7 +381,7 @@ func (c *Conversation) Source(ctx context.Context, m *Model) (Source, error) {
 		return Source{}, err
 	}
 	src := Source{Chat: &prompt, calls: calls, Budget: c.Budget}
-	p, err := m.tokens(ctx, prompt.Pieces(), "prompt", c.Counted)
+	p, err := m.Tokens(ctx, prompt.Pieces(), "prompt", c.Counted)
 	if err != nil {
 		return Source{}, err
 	}

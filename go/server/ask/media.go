@@ -155,8 +155,8 @@ func (m *Model) bringPart(ctx context.Context, p *chat.Part) (err error) {
 	return nil
 }
 
-// tokens returns the tokens of the pieces of a prompt for the field of that name; where they are only counted, however many.
-func (m *Model) tokens(ctx context.Context, pieces []chat.Piece, name string, counted bool) (*reading.Prompt, error) {
+// Tokens returns the tokens of the pieces of a prompt for the field of that name; where they are only counted, however many.
+func (m *Model) Tokens(ctx context.Context, pieces []chat.Piece, name string, counted bool) (*reading.Prompt, error) {
 	window := m.Ctx
 	if counted {
 		window = 0

@@ -232,7 +232,7 @@ func (p Prompt) EncodeAs(ctx context.Context, m *Model, name string) (*reading.P
 		if err != nil {
 			return nil, err
 		}
-		return m.tokens(ctx, pieces, name, false)
+		return m.Tokens(ctx, pieces, name, false)
 	}
 	ids, err := p.encode(m, name, m.Encode)
 	return &reading.Prompt{IDs: ids}, err

@@ -230,23 +230,28 @@ func (q *decisionQuery) context(
 	if prompt != "" {
 		c.Messages = append(c.Messages, chat.Message{Role: "user", Content: chat.Text(prompt)})
 	}
-	p, err := c.Render(ctx, m)
-	if err == nil && p.Media != nil {
-		err = reply.Invalid("messages", "pictures or sounds, want text: choices are not compared behind them")
-	}
-	return p, err
+	return c.Render(ctx, m)
 }
 
 // stemOf returns the choices behind a text. A text or a choice that held refuses is the last that is encoded.
 func stemOf(
 	ctx context.Context, m *ask.Model, before chat.Prompt, choices choices, ends bool, held *answer.TokenStore,
 ) (*reading.Stem, error) {
-	st, err := reading.NewStem(ctx, m.Tokenizer, before.Text, choices, ends, func(text string) ([]int32, error) {
-		ids, err := m.Encode(text, tokenizer.Options{ParseSpecial: true, Literal: before.Literal}, 0)
+	media, last := before.Tail()
+	head := &reading.Prompt{}
+	if media != nil {
+		var err error
+		if head, err = m.Tokens(ctx, media, "messages", false); err != nil {
+			return nil, err
+		}
+	}
+	o := tokenizer.Options{ParseSpecial: true, NoSpecial: media != nil, Literal: last.Literal}
+	st, err := reading.NewStem(ctx, m.Tokenizer, head, last.Text, choices, ends, func(text string) ([]int32, error) {
+		ids, err := m.Encode(text, o, len(head.IDs))
 		if err != nil {
 			return nil, err
 		}
-		return ids, held.Add(ids)
+		return ids, held.Add(slices.Concat(head.IDs, ids))
 	})
 	if ctx.Err() != nil {
 		return nil, reply.ErrGone
@@ -260,7 +265,7 @@ func (s *API) evaluate(req *answer.Request, o *answer.Reads, stems []*reading.St
 	for i, stage := range reading.Stages(stems) {
 		texts := make([]answer.ReadText, len(stage))
 		for k, t := range stage {
-			texts[k] = answer.ReadText{Ids: t.IDs, Reader: t.Reader}
+			texts[k] = answer.ReadText{Ids: t.IDs, Media: t.Media, Reader: t.Reader}
 		}
 		prompt, cached, err := req.Evaluate(o, texts)
 		if err != nil {

@@ -27,11 +27,11 @@ func (p textProbs) MarshalJSONTo(out *jsontext.Encoder) error {
 	}
 	offset, content := p.offset, p.Probs
 	content.Tokens = p.Tokens[p.prompt:]
-	// known is f, and null for the first token of a prompt.
+	// known is f, and null for the first token of a prompt and for those of media.
 	known := func(f func(generate.Token) any) func(generate.Token) any {
 		first := p.prompt > 0
 		return func(t generate.Token) any {
-			if first {
+			if first || t.ID < 0 {
 				first = false
 				return nil
 			}

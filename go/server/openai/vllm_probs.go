@@ -14,7 +14,7 @@ import (
 	"github.com/quern-llm/quern/go/server/field"
 )
 
-// vllmProbs are the log-probabilities of a prompt's tokens as vLLM sends them: null for the first, and for each other
+// vllmProbs are the log-probabilities of a prompt's tokens as vLLM sends them: null for the first and for those of media, and for each other
 // itself and the likeliest, by id. They are encoded one token at a time.
 type vllmProbs struct {
 	m      *ask.Model
@@ -34,7 +34,7 @@ func (p vllmProbs) MarshalJSONTo(out *jsontext.Encoder) error {
 		return err
 	}
 	for i, t := range p.tokens {
-		if i == 0 {
+		if i == 0 || t.ID < 0 {
 			if err := out.WriteToken(jsontext.Null); err != nil {
 				return err
 			}
