@@ -251,6 +251,33 @@ def muse(w, x):
     return mlp(w, h, F.gelu, "mm.0", "mm.1", "mm.2")
 
 
+def adapter(w, x):
+    h = w.norm(w.layers(patches(w, x) + w["v.position_embd.weight"], tanh_gelu), "v.post_ln")
+    side = SIDE // PATCH
+    h = w.conv(h.T.reshape(1, WIDTH, side, side), "adapter.conv", stride=2).flatten(2)[0].T
+    a = "adapter.linear."
+    h = F.gelu(w.norm(w.linear(h, a + "linear"), a + "norm1", 1e-5))
+    h = w.linear(F.silu(w.linear(h, a + "gate")) * w.linear(h, a + "dense_h_to_4h"), a + "dense_4h_to_h")
+    return torch.cat([w["adapter.boi"][None], h, w["adapter.eoi"][None]])
+
+
+def ldpv2(w, x):
+    h = torch.cat([w["v.class_embd"][None], patches(w, x)]) + w["v.position_embd.weight"]
+    h = w.layer(w.norm(h, "v.pre_ln"), "v.blk.0.", quick_gelu, None, None)[1:]
+    h = mlp(w, h, F.gelu, "mm.model.mlp.0", "mm.model.mlp.2")
+    side = SIDE // PATCH
+    h = F.avg_pool2d(h.T.reshape(1, -1, side, side), 2)
+    h = h + w.conv(h, "mm.model.peg.0", padding=1, groups=h.shape[1])
+    return h.flatten(2)[0].T
+
+
+def yi(w, x):
+    h = torch.cat([w["v.class_embd"][None], patches(w, x)]) + w["v.position_embd.weight"]
+    h = w.layer(w.norm(h, "v.pre_ln"), "v.blk.0.", quick_gelu, None, None)[1:]
+    h = F.gelu(w.norm(w.linear(h, "mm.0"), "mm.1"))
+    return w.norm(w.linear(h, "mm.3"), "mm.4")
+
+
 RESAMPLER = siglip() | {"resampler.query": (128, 5), "resampler.pos_embed_k": (128, 16)}
 for name in ("q", "k", "v", "out"):
     RESAMPLER |= linear("resampler.attn." + name, 128, 128)
@@ -260,7 +287,20 @@ RESAMPLER |= linear("resampler.kv", WIDTH, 128, False) | linear("resampler.proj"
 
 PATCHES = {"v.patch_embd.weight": (PATCH, PATCH, 3, WIDTH)}
 
+CLIP = PATCHES | {"v.class_embd": (WIDTH,), "v.position_embd.weight": (WIDTH, 17)} | vit() | norm("v.pre_ln", WIDTH)
+
+ADAPTER = siglip() | {"adapter.conv.weight": (2, 2, WIDTH, 40), "adapter.conv.bias": (40,), "adapter.boi": (WIDTH,),
+                      "adapter.eoi": (WIDTH,)} | norm("adapter.linear.norm1", 48)
+for name, n, m in (("linear", 40, 48), ("gate", 48, 40), ("dense_h_to_4h", 48, 40), ("dense_4h_to_h", 40, WIDTH)):
+    ADAPTER |= linear("adapter.linear." + name, n, m, False)
+
 CASES = {
+    "adapter": ([16, 16], adapter, ADAPTER, keys("adapter", "clip.use_gelu bool true")),
+    "ldpv2": ([16, 16], ldpv2,
+              CLIP | {"mm.model.peg.0.bias": (WIDTH,), "mm.model.peg.0.weight": (3, 3, 1, WIDTH)}
+              | linear("mm.model.mlp.0", WIDTH, 48) | linear("mm.model.mlp.2", 48, WIDTH), keys("ldpv2")),
+    "mlp": ([16, 16], yi, CLIP | linear("mm.0", WIDTH, 40) | norm("mm.1", 40) | linear("mm.3", 40, WIDTH) | norm("mm.4", WIDTH),
+            keys("mlp")),
     "resampler": ([20, 12], resampler, RESAMPLER,
                   keys("resampler", "clip.use_gelu bool true", "clip.minicpmv_version i32 3", width=0)),
     "minimax_m3": ([24, 16], minimax,

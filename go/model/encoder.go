@@ -445,7 +445,15 @@ func (x *Encoding) bring(to int) {
 		if r.in.Row != nil {
 			r.in.Row(row, i)
 		}
-		if i < r.made {
+		switch {
+		case r.in.From != nil:
+			for j, at := range r.in.From(i) {
+				to := row[j*r.width:][:r.width]
+				if clear(to); at >= 0 {
+					copy(to, between[int(at)*r.width:])
+				}
+			}
+		case i < r.made:
 			copy(row, between[i*r.width:][:r.width])
 		}
 		r.batch.BringTo(i, row)

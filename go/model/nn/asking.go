@@ -5,8 +5,9 @@ import "github.com/quern-llm/quern/go/kernel"
 // What asks the rows of an encoder: queries that were learned attend to what is made of the patches of a picture, and each
 // makes a row (Alayrac et al. 2022, "Flamingo": a resampler).
 
-// Keys has tokens bring what is added to their rows for keys alone: the embeddings of their positions.
+// Keys is x = what tokens bring, and behind it what is added to it for keys alone: the embeddings of their positions.
 func (b *Builder) Keys() {
+	b.BroughtAlone()
 	n := b.Config.NEmbd
 	keys := b.whole("rows of keys", n)
 	b.Add(kernel.Input{Dst: keys, Cols: n, Clear: true})

@@ -391,20 +391,21 @@ func (s Strand) Plus(other Strand) Strand {
 }
 
 // Again has what follows run over the rows in place of the tokens that they are made of. Each brings its row, and columns
-// behind it that the input has. The layers are those of c, or if it is nil of the same. It begins with x = the row, and more.
-func (s Strand) Again(c *Config, more ...func()) {
+// behind it that the input has. The layers are those of c, or if it is nil of the same. It begins with begin, or if that is nil
+// with x = the row.
+func (s Strand) Again(c *Config, begin func()) {
 	b := s.b
 	b.Program.Outputs = append(b.Program.Outputs, Output{
 		Name: Between, Ops: b.Take(), Buf: s.buf, Width: s.Width, After: len(b.Program.Layers), Of: cmp.Or(s.of, 1),
 	})
 	if c != nil {
-		b.Config, b.residuals = c, "x again"
+		b.Config, b.residuals = c, fmt.Sprintf("x behind output %d", len(b.Program.Outputs))
 	}
 	b.rowLayer(Layer{Builder: b}, func(Layer) {
-		b.BroughtAlone()
-		for _, add := range more {
-			add()
+		if begin == nil {
+			begin = b.BroughtAlone
 		}
+		begin()
 	})
 }
 

@@ -57,7 +57,7 @@ func (e *Encoder) mergeMidway(b *Builder) {
 	sizes.Window = n
 	b.RowLayer(stem, sizes, func(l Layer) { l.Residual("ln1", l.Attention(Attention{Out: "attn_out"})) })
 	s := b.Beside(n).Norm(kernel.LayerNorm, stem+"ds_ln").Applied(kernel.GELU, stem+"ds_ffn_up")
-	s.Product(stem + "ds_ffn_down").Plus(b.Mean(n)).Again(nil)
+	s.Product(stem+"ds_ffn_down").Plus(b.Mean(n)).Again(nil, nil)
 }
 
 // slicedInput returns the input of a picture or a slice whose patches have the positions that are at their part of its sides in the square

@@ -27,7 +27,7 @@ var minimaxm3 = Kind{
 		s := b.Beside(1).Applied(kernel.GELUErf, "mm.1").Product("mm.2")
 		merging := *e.Config
 		merging.NEmbd = s.Width
-		s.Again(&merging)
+		s.Again(&merging, nil)
 		b.Beside(e.Merge*e.Merge).Applied(kernel.GELUErf, "mm.merger.fc1").Product("mm.merger.fc2").Out()
 	},
 	see: func(e *Encoder, p *picture.RGB) []Part {

@@ -24,6 +24,11 @@ var mlp = Kind{
 	build: func(e *Encoder, b *Builder) {
 		e.patchesAndPositions(b, patchMatrix)
 		s := e.chosenLayers(b)
+		if b.Has("mm.3.weight") { // Yi-VL has norms behind both products
+			s = s.Product("mm.0").Norm(kernel.LayerNorm, "mm.1").Function(kernel.GELUErf)
+			s.Product("mm.3").Norm(kernel.LayerNorm, "mm.4").Out()
+			return
+		}
 		s.Applied(kernel.GELUErf, "mm.0").Product("mm.2").Out()
 	},
 	see: func(e *Encoder, p *picture.RGB) []Part {

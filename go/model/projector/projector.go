@@ -77,6 +77,7 @@ var kinds = []*Kind{
 	&idefics3, &internvl, &mlp, &lfm2, &llama4, &kimivl, &glm4v,
 	&kimik25, &paddleocr, &januspro, &exaone45, &dotsocr, &lightonocr, &hunyuanvl,
 	&minicpmv46, &resampler, &minimaxm3, &youtuvl, &nemotronv2, &phi4, &museglimmer,
+	&adapter, &ldpv2,
 	&gemma4ua, &gemma4a, &lfm2a, &parakeet, &qwen2a, &ultravox, &voxtral, &musicflamingo, &qwen3a,
 }
 
@@ -99,6 +100,7 @@ type Input struct {
 	Breaks  [][]float32                    // see Order
 	Made    int                            // rows that are made of the tokens, without breaks
 	Again   *Input                         // of what runs over the rows that are made first, see nn.Strand.Again; nil: these, which bring nothing else
+	From    func(i int) []int32            // of which of these rows token i brings what, side by side, and below 0 zeros; nil: row i
 	First   int                            // the tokens before this number serve the others alone, and nothing is made of them
 	Step    Step                           // of a film
 	Grid    struct{ Columns, Rows int }    // of the rows of a picture, but for one before it and one behind it, if they are as many more; 0: they have none
@@ -130,9 +132,11 @@ type Encoder struct {
 	settings
 	file    *gguf.File
 	tables  map[string]table
-	class   [][]float32  // what tokens for the whole picture bring behind its pixels
-	first   int          // the position of the first patch
-	breaks  [][]float32  // rows that are the same in all pictures
+	class   [][]float32 // what tokens for the whole picture bring behind its pixels
+	first   int         // the position of the first patch
+	breaks  [][]float32 // rows that are the same in all pictures
+	taps    [][]float32 // of a convolution of each channel on its own
+	tapBias []float32
 	queries table        // what asks the patches, see resampler
 	waves   [][2]float64 // the sine and the cosine of a step of each wave
 

@@ -1,0 +1,33 @@
+package nn
+
+import (
+	"fmt"
+
+	"github.com/quern-llm/quern/go/kernel"
+)
+
+// Taps is x = a convolution of each channel on its own, plus the middle one of the rows that a token brings side by side, one
+// for each tap. weights has a row for each tap.
+func (b *Builder) Taps(name string, weights [][]float32, bias []float32) {
+	n := b.Config.NEmbd
+	tap := b.Floats("tap", kernel.TokRows, n)
+	b.Add(kernel.Input{Dst: b.X(), From: len(weights) / 2 * n, Cols: n, Clear: true})
+	for i, row := range weights {
+		constants := func(what string, of []float32) []float32 {
+			return b.constants(fmt.Sprintf("%s, %s %d", name, what, i), kernel.Pad(n), func(c int) float64 {
+				if c >= len(of) {
+					return 0
+				}
+				return float64(of[c])
+			})
+		}
+		op := kernel.NormRows{
+			Dst: b.X(), Src: tap, Cols: n, Segs: 1, Kind: kernel.NoNorm, Scale: 1, Weight: constants("tap", row), Epilogue: kernel.Add,
+		}
+		if i == 0 && bias != nil {
+			op.Bias = constants("bias", bias)
+		}
+		b.Add(kernel.Input{Dst: tap, From: i * n, Cols: n, Clear: true})
+		b.Add(op)
+	}
+}

@@ -1,0 +1,70 @@
+package projector
+
+import (
+	"fmt"
+
+	"github.com/quern-llm/quern/go/kernel"
+	"github.com/quern-llm/quern/go/media/picture"
+	"github.com/quern-llm/quern/go/media/prepare"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
+
+// ldpv2 is CLIP and two products, of whose results squares become rows by their means. To each a convolution of its channels
+// over its neighbours is added, which tells where it is (MobileVLM V2, Chu et al. 2024).
+var ldpv2 = Kind{
+	Name: "ldpv2",
+	config: func(e *Encoder, k *Keys) {
+		e.Merge = 2
+		e.swapped(k, "v.")
+		e.features(k)
+		e.fixedPositions(k)
+		k.Config.Norm = kernel.LayerNorm
+		t := e.table(k, "mm.model.peg.0.weight", ldpTaps)
+		if t.rows != e.Width {
+			k.Check(fmt.Errorf("tensor %q: %d channels, want clip's projection_dim, %d", "mm.model.peg.0.weight", t.rows, e.Width))
+		}
+		e.taps = make([][]float32, ldpTaps)
+		for i := range e.taps {
+			for channel := range t.rows {
+				e.taps[i] = append(e.taps[i], t.row(channel)[i])
+			}
+		}
+		e.tapBias = e.table(k, "mm.model.peg.0.bias", e.Width).row(0)
+	},
+	build: func(e *Encoder, b *Builder) {
+		e.patchesAndPositions(b, patchMatrix)
+		s := e.chosenLayers(b).Applied(kernel.GELUErf, "mm.model.mlp.0")
+		hidden, made := *e.Config, *e.Config
+		hidden.NEmbd, made.NEmbd = s.Width, e.Width
+		s.Again(&hidden, nil)
+		s = b.Mean(e.Merge * e.Merge).Product("mm.model.mlp.2")
+		s.Again(&made, func() { b.Taps("mm.model.peg.0", e.taps, e.tapBias) })
+		b.Beside(1).Out()
+	},
+	see: func(e *Encoder, p *picture.RGB) []Part {
+		in := e.fixed(prepare.Pad(p, e.Side, e.Side, prepare.Bicubic, [3]byte{122, 116, 104})) // as mlp
+		side := e.Side / e.Patch / e.Merge
+		in.Again = &Input{Tokens: in.Made * e.Merge * e.Merge, Again: &Input{Tokens: in.Made, From: neighbours(side)}}
+		return []Part{{Input: in}}
+	},
+}
+
+// ldpTaps is the taps of its convolution.
+const ldpTaps = 9
+
+// neighbours returns the numbers of a place in a square and of its neighbours, row by row; below 0 where there are none.
+func neighbours(side int) func(i int) []int32 {
+	return func(i int) []int32 {
+		list := make([]int32, 0, ldpTaps)
+		for y := i/side - 1; y <= i/side+1; y++ {
+			for x := i%side - 1; x <= i%side+1; x++ {
+				at := int32(-1)
+				if x >= 0 && x < side && y >= 0 && y < side {
+					at = int32(y*side + x)
+				}
+				list = append(list, at)
+			}
+		}
+		return list
+	}
+}
