@@ -36,6 +36,7 @@ from transformers.models.gemma4 import feature_extraction_gemma4 as gemma4_featu
 from transformers.models.gemma4 import modeling_gemma4 as gemma4
 from transformers.models.parakeet import modeling_parakeet as parakeet_model
 from transformers.models.qwen2_audio import modeling_qwen2_audio as qwen2
+from transformers.models.qwen2_5_omni import modeling_qwen2_5_omni as omni25
 from transformers.models.qwen3_omni_moe import modeling_qwen3_omni_moe as omni
 
 
@@ -202,11 +203,40 @@ FILES = {"parakeet": (of_parakeet, FAST | dict(subsampling_factor=8, conv_kernel
          "lfm2a": (of_lfm2a, FAST, 340000)}
 
 
+def qwen25omni(of, weights, n):
+    config = omni25.Qwen2_5OmniAudioEncoderConfig(**settings(of["thinker_config"]["audio_config"]) | dict(
+        n_window=100, max_source_positions=1500))
+    tower = loaded(omni25.Qwen2_5OmniAudioEncoder(config), "thinker.audio_tower.", rounded(weights))
+    frames = -(-n // 160)
+    x = torch.tensor(mel(n, config.num_mel_bins, n + 800)[:, :frames], dtype=torch.float32)
+    return tower(x, feature_lens=torch.tensor([frames])).last_hidden_state
+
+
+def meralion(of, weights, n):
+    """The code of its publisher, written again: transformers has none."""
+    speech = of["speech_config"]
+    frames = 2 * speech["max_source_positions"]
+    windows = -(-n // (160 * frames))
+    x = mel(n, speech["num_mel_bins"], windows * frames * 160)[:, :windows * frames]
+    x = torch.tensor(x, dtype=torch.float32).reshape(-1, windows, frames).transpose(0, 1)
+    w = rounded(weights)
+    encoder = transformers.models.whisper.modeling_whisper.WhisperEncoder(transformers.WhisperConfig(**settings(speech)))
+    h = loaded(encoder, "speech_encoder.", w)(x).last_hidden_state
+    linear = lambda x, name: torch.nn.functional.linear(x, w[f"{name}.weight"], w[f"{name}.bias"])
+    silu, adapter = torch.nn.functional.silu, "speech_audio_adapter."
+    h = torch.nn.functional.layer_norm(h, h.shape[-1:], w["ln_speech.weight"], w["ln_speech.bias"])
+    stack = of["speech_mlp_scale_factor"]
+    h = torch.nn.functional.pad(h, (0, 0, 0, -h.shape[1] % stack)).reshape(windows, -1, stack * h.shape[-1])
+    h = silu(linear(h, adapter + "mlp_adapter.0"))
+    return linear(silu(linear(h, adapter + "gate_proj")) * linear(h, adapter + "pool_proj"), adapter + "out_proj")
+
+
 def settings(of):
     return {k: v for k, v in of.items() if k not in ("architectures", "model_type", "transformers_version", "dtype")}
 
 
-CASES = {"gemma4/free": (gemma4a, 170000), "qwen2a": (qwen2a, 5000), "musicflamingo": (musicflamingo, 5000), "qwen3omni": (qwen3omni, 31999)}
+CASES = {"gemma4/free": (gemma4a, 170000), "qwen2a": (qwen2a, 5000), "musicflamingo": (musicflamingo, 5000), "qwen3omni": (qwen3omni, 31999),
+         "qwen25o": (qwen25omni, 71900), "meralion": (meralion, 5000)}
 
 
 def some(rows):

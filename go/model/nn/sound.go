@@ -63,7 +63,8 @@ func (b *Builder) Frames() {
 }
 
 // Convolved is x = the two convolutions of Frames for an encoder of rows, whose tokens do not see each other before the
-// layers. So each brings the five frames that its result is made of, of Pad(bands) columns each, and behind them Unpadded.
+// layers. So each brings the five frames that its result is made of, of Pad(bands) columns each, and behind them which of the
+// three results of the first convolution there are.
 func (b *Builder) Convolved(bands int) {
 	const taps, around = 3, 5
 	n, each := b.Config.NEmbd, kernel.Pad(bands)
@@ -71,7 +72,7 @@ func (b *Builder) Convolved(bands int) {
 	first, second := b.byTaps("a.conv1d.1.weight", taps, bands, n), b.byTaps("a.conv1d.2.weight", taps, n, n)
 	frames := b.Floats("frames", kernel.TokRows, around*each+kernel.Panel)
 	made := b.Floats("convolved", kernel.TokRows, taps*wide)
-	b.Add(kernel.Input{Dst: frames, Cols: around*each + 1, Clear: true})
+	b.Add(kernel.Input{Dst: frames, Cols: around*each + taps, Clear: true})
 	act := b.Act("frames", kernel.TokRows, taps*each, first)
 	own := kernel.Matmul{Epilogue: kernel.Apply, Fn: kernel.GELUErf}
 	for i := range taps {
@@ -81,7 +82,7 @@ func (b *Builder) Convolved(bands int) {
 		op.Parts = []kernel.Part{{Matrix: first, Bias: b.Vector("a.conv1d.1.bias", n), Col: i * wide}}
 		b.Add(op)
 	}
-	b.Add(kernel.Gate{Dst: made, Src: frames, SrcCol: around * each, Cols: wide, Fn: kernel.NoFn, ByRow: true})
+	b.Add(kernel.Gate{Dst: made, Src: frames, SrcCol: around * each, Cols: wide, Segs: taps, Fn: kernel.NoFn})
 	act = b.Act("convolved", kernel.TokRows, taps*wide, second)
 	b.Add(kernel.ToAct{Act: act, Src: made, Cols: taps * wide})
 	own.Dst, own.Act = b.X(), act

@@ -78,7 +78,9 @@ var kinds = []*Kind{
 	&kimik25, &paddleocr, &januspro, &exaone45, &dotsocr, &lightonocr, &hunyuanvl,
 	&minicpmv46, &resampler, &minimaxm3, &youtuvl, &nemotronv2, &phi4, &museglimmer,
 	&adapter, &ldpv2,
+	&qwen25oSight,
 	&gemma4ua, &gemma4a, &lfm2a, &parakeet, &qwen2a, &ultravox, &voxtral, &musicflamingo, &qwen3a,
+	&qwen25o, &meralion,
 }
 
 // A Part of a prompt is a text, whose control tokens are tokens, or what the encoder makes of an input.

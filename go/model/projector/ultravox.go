@@ -13,7 +13,7 @@ var ultravox = Kind{
 	config: func(e *Encoder, k *Keys) { e.stacked(k); k.Config.PostEps = 1e-6 },
 	build: func(e *Encoder, b *Builder) {
 		e.heard(b)
-		s := e.stack(b).Norm(kernel.RMS, "mm.a.norm_pre").Halves(kernel.SiLU, "mm.a.mlp.1")
+		s := e.stack(b, "a.post_ln").Norm(kernel.RMS, "mm.a.norm_pre").Halves(kernel.SiLU, "mm.a.mlp.1")
 		s.Norm(kernel.RMS, "mm.a.norm_mid").Product("mm.a.mlp.2").Out()
 	},
 	hear: func(e *Encoder, samples []float32) []Part { return e.windows(samples) },

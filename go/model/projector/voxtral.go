@@ -12,7 +12,7 @@ var voxtral = Kind{
 	config: func(e *Encoder, k *Keys) { e.stacked(k) },
 	build: func(e *Encoder, b *Builder) {
 		e.heard(b)
-		e.stack(b).Applied(kernel.GELUErf, "mm.a.mlp.1").Product("mm.a.mlp.2").Out()
+		e.stack(b, "a.post_ln").Applied(kernel.GELUErf, "mm.a.mlp.1").Product("mm.a.mlp.2").Out()
 	},
 	hear: func(e *Encoder, samples []float32) []Part { return said("[BEGIN_AUDIO]", e.windows(samples), "") },
 }

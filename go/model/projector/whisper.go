@@ -28,25 +28,37 @@ func (e *Encoder) stacked(k *Keys) {
 }
 
 // frames returns how many columns the frames of a token have, and how many it brings in front of the embedding of its
-// position: also whether there is a token before it, and whether it is one of the sound.
+// position: also what setFlags writes.
 func (e *Encoder) frames() (frames, columns int) {
 	frames = around * kernel.Pad(e.Config.Sound.Bands)
-	return frames, frames + 2
+	return frames, frames + 4
+}
+
+// setFlags writes which results of the first convolution there are, before the own one of a token, itself and behind it, and
+// that the token is one of the sound.
+func setFlags(dst []float32, before, behind bool) {
+	dst[1], dst[3] = 1, 1
+	if before {
+		dst[0] = 1
+	}
+	if behind {
+		dst[2] = 1
+	}
 }
 
 // heard is the encoder up to its last norm.
 func (e *Encoder) heard(b *Builder) {
 	frames, columns := e.frames()
 	b.Convolved(e.Config.Sound.Bands)
-	b.BringMask(frames + 1)
+	b.BringMask(frames + 3)
 	b.Brought(columns)
 	b.BegunRows()
 	e.layers(b, nil)
 }
 
-// stack is rows of several frames side by side. Behind the last frame there are zeros.
-func (e *Encoder) stack(b *Builder) Strand {
-	b.Normalise("a.post_ln")
+// stack is rows of several frames side by side, behind a norm. Behind the last frame there are zeros.
+func (e *Encoder) stack(b *Builder, norm string) Strand {
+	b.Normalise(norm)
 	b.Mask()
 	return b.Beside(e.Stack)
 }
@@ -80,10 +92,7 @@ func (e *Encoder) window(mel *prepare.Mel, from int) *Input {
 					mel.Frame(dst[j*kernel.Pad(bands):][:bands], from+at)
 				}
 			}
-			if i > 0 {
-				dst[frames] = 1
-			}
-			dst[frames+1] = 1
+			setFlags(dst[frames:], i > 0, true)
 			copy(dst[columns:], t.row(i))
 		},
 	}
