@@ -22,8 +22,13 @@ import (
 // senses is how many kinds of encoders there are.
 const senses = 2
 
-// encoderKV is how encoders keep keys and values.
-var encoderKV = kernel.KVTypes{K: kernel.KVF32, V: kernel.KVF32}
+// encoderKV returns how an encoder keeps keys and values: as exact as its weights are.
+func (s *encoders) encoderKV(sense projector.Sense) kernel.KVTypes {
+	if s.typ.Shortens(s.file.GGUF, sense) {
+		return kernel.KVTypes{K: kernel.KVI16, V: kernel.KVI16}
+	}
+	return kernel.KVTypes{K: kernel.KVF32, V: kernel.KVF32}
+}
 
 // defaultMediaCache is how many bytes of rows are kept.
 const defaultMediaCache = 256 << 20
@@ -51,7 +56,7 @@ func (s *encoders) open(c *Config) error {
 		if name == "" {
 			continue
 		}
-		if _, s.kinds[sense], err = model.SurveyEncoder(f, projector.Sense(sense), c.Media.Type, encoderKV); err != nil {
+		if _, s.kinds[sense], err = model.SurveyEncoder(f, projector.Sense(sense), s.typ, s.encoderKV(projector.Sense(sense))); err != nil {
 			return fmt.Errorf("%s: %w", f.Name(), err)
 		}
 	}
@@ -116,7 +121,7 @@ func (e *Engine) encoder(s projector.Sense) (*model.Encoder, error) {
 	if enc := e.encoders.loaded[s]; enc != nil {
 		return enc, nil
 	}
-	enc, err := model.LoadEncoder(e.encoders.file, s, e.encoders.typ, encoderKV, model.Options{Pack: e.device.pack, Budget: e.device.budget})
+	enc, err := model.LoadEncoder(e.encoders.file, s, e.encoders.typ, e.encoders.encoderKV(s), model.Options{Pack: e.device.pack, Budget: e.device.budget})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", e.encoders.file.Name(), err)
 	}

@@ -40,7 +40,10 @@ var isas = [...][]struct {
 }
 
 // CPU returns the instruction sets that this CPU and operating system support.
-func CPU() ISA { return ISA(C.qn_cpu_isa()) }
+func CPU() ISA { return cpu() }
+
+// cpu asks once: hypervisors answer slowly.
+var cpu = sync.OnceValue(func() ISA { return ISA(C.qn_cpu_isa()) })
 
 // chosen is set once the C library's kernels are selected; the selection is global to
 // the process.

@@ -45,7 +45,7 @@ func SurveyEncoder(f *File, s projector.Sense, typ EncoderType, kv kernel.KVType
 	if err != nil {
 		return nil, nil, err
 	}
-	e.Short = typ.shortens(f.GGUF, s.Tensors())
+	e.Short = typ.Shortens(f.GGUF, s)
 	survey := &Survey{
 		Config: e.Config, file: f, kv: kv,
 		make:    func(w *weights) (*nn.Program, error) { return e.Build(w, kv) },

@@ -5,12 +5,12 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/internal/panics"
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/model/nn"
+	"github.com/quern-llm/quern/go/model/projector"
 )
 
 // An EncoderType is the type that the matrices of an encoder's layers have in memory.
@@ -46,15 +46,15 @@ func (t *EncoderType) UnmarshalText(text []byte) error {
 // encoders are fast enough, and stay exact.
 const leastShortened = 32 << 20
 
-// shortens reports whether the layers of the encoder in f have 8 bits.
-func (t EncoderType) shortens(f *gguf.File, prefix string) bool {
+// Shortens reports whether floats of the layers of the encoder for a sense become 8 bits.
+func (t EncoderType) Shortens(f *gguf.File, s projector.Sense) bool {
 	if t != EncoderAuto {
 		return t == EncoderQ8
 	}
 	n := uint64(0)
 	for i := range f.Tensors {
 		t := &f.Tensors[i]
-		if !strings.HasPrefix(t.Name, prefix) || !ofLayer(t.Name) || !isFloat(t) {
+		if !strings.HasPrefix(t.Name, s.Tensors()) || !ofLayer(t.Name) || !isFloat(t) {
 			continue
 		}
 		if size, err := t.Type.Size(t.Dims); err == nil { // else it is refused when it is read
@@ -111,8 +111,6 @@ func (w *weights) shorten(key string, m *matrix) {
 // short is a block of Q8_0.
 const short = 32
 
-var cpu = sync.OnceValue(kernel.CPU)
-
 // short writes the `in` columns of a tensor, multiplied by m.columns, as the matrix's to the beginning of buf and returns it.
 // It uses all CPUs.
 func (m *matrix) short(buf []byte, t *gguf.Tensor, in int) ([]byte, error) {
@@ -135,7 +133,7 @@ func (m *matrix) short(buf []byte, t *gguf.Tensor, in int) ([]byte, error) {
 			for c, by := range columns {
 				row[c] *= by
 			}
-			if err := kernel.Encode(cpu(), m.Type, buf[r*to:(r+1)*to], row, m.In, nil); err != nil {
+			if err := kernel.Encode(kernel.CPU(), m.Type, buf[r*to:(r+1)*to], row, m.In, nil); err != nil {
 				return err
 			}
 		}

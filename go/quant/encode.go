@@ -4,14 +4,10 @@ package quant
 
 import (
 	"fmt"
-	"sync"
 
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/kernel"
 )
-
-// cpu is what the encoders run on: their bytes do not depend on it.
-var cpu = sync.OnceValue(kernel.CPU)
 
 // CanEncode reports whether Encode writes rows of n weights as type t.
 func CanEncode(t gguf.Type, n int) bool { return kernel.CanEncode(kernel.Type(t), n) }
@@ -23,7 +19,7 @@ func NeedsImportance(t gguf.Type) bool { return kernel.NeedsImportance(kernel.Ty
 // much the error of each of the n columns counts, and is nil where all count alike. The bytes are those of llama.cpp's
 // encoders. It runs on the caller's thread; call it from as many as there are.
 func Encode(t gguf.Type, dst []byte, rows []float32, n int, importance []float32) error {
-	return kernel.Encode(cpu(), kernel.Type(t), dst, rows, n, importance)
+	return kernel.Encode(kernel.CPU(), kernel.Type(t), dst, rows, n, importance)
 }
 
 // Decode writes one row of type t as floats, len(y) of them.

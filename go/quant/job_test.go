@@ -45,7 +45,7 @@ func TestRowsOfTensors(t *testing.T) {
 			dst, w := want[row*size:][:size], floats(x.Data[row*n*4:][:n*4])
 			err := Encode(r.to, dst, w, n, columns)
 			if r.method == Search {
-				err = kernel.EncodeSearch(cpu(), kernel.Type(r.to), dst, w, n, columns, make([]byte, size))
+				err = kernel.EncodeSearch(kernel.CPU(), kernel.Type(r.to), dst, w, n, columns, make([]byte, size))
 			}
 			if err != nil {
 				t.Fatal(err)

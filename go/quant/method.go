@@ -113,7 +113,7 @@ func (h *Hessian) factorAll(ctx context.Context, threads int) error {
 // factorOne damps more where products are so nearly dependent that rounding makes them indefinite.
 func factorOne(h []float32, n int, work []float64) (err error) {
 	for d := damp; d <= 1; d *= 10 {
-		if err = kernel.Factor(cpu(), h, n, d, work); err == nil {
+		if err = kernel.Factor(kernel.CPU(), h, n, d, work); err == nil {
 			return nil
 		}
 	}
@@ -165,10 +165,10 @@ func (e *encoder) rowsOf(matrix int, p *part, dst []byte, rows, importance []flo
 	switch {
 	case e.hessian != nil:
 		p.scratch = kernel.CorrectedScratch(p.scratch, e.n, e.hessian.Span)
-		return kernel.EncodeCorrected(cpu(), t, dst, rows, e.n, e.hessian.of(matrix), e.hessian.Span, p.scratch)
+		return kernel.EncodeCorrected(kernel.CPU(), t, dst, rows, e.n, e.hessian.of(matrix), e.hessian.Span, p.scratch)
 	case e.method != Fast:
 		p.found = grow(p.found, len(dst))
-		return kernel.EncodeSearch(cpu(), t, dst, rows, e.n, importance, p.found)
+		return kernel.EncodeSearch(kernel.CPU(), t, dst, rows, e.n, importance, p.found)
 	}
-	return kernel.Encode(cpu(), t, dst, rows, e.n, importance)
+	return kernel.Encode(kernel.CPU(), t, dst, rows, e.n, importance)
 }
