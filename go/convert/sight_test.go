@@ -30,16 +30,25 @@ type sightCase struct {
 	Numbers     []float64
 }
 
+// archived returns the cases of a list in a file of testdata/mmproj.
+func archived[C any](t *testing.T, name, list string) (cases []C) {
+	t.Helper()
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(must(os.ReadFile("testdata/mmproj/"+name)), &all); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(all[list], &cases); err != nil || len(cases) == 0 {
+		t.Fatalf("%s: %d %s, %v", name, len(cases), list, err)
+	}
+	return cases
+}
+
 // TestSights converts the encoders of small checkpoints, and compares what they see with what transformers' see.
 func TestSights(t *testing.T) {
-	var archive struct{ Cases []sightCase }
-	if err := json.Unmarshal(must(os.ReadFile("testdata/mmproj/sights.json")), &archive); err != nil || len(archive.Cases) == 0 {
-		t.Fatalf("%d cases, %v", len(archive.Cases), err)
-	}
 	checkpoints := projectorCases(t)
 	pool := must(kernel.NewPool(1, nil))
 	defer pool.Close()
-	for _, c := range archive.Cases {
+	for _, c := range archived[sightCase](t, "sights.json", "cases") {
 		t.Run(c.Name, func(t *testing.T) {
 			of := c.More
 			if of == nil {
@@ -72,21 +81,16 @@ func compareRows(t *testing.T, rows []float32, shape [2]int, numbers []float64) 
 // TestHearing converts the encoders of small checkpoints, and compares what they hear with what transformers' hear.
 // scripts/golden_sound.py writes the cases, and says what their fields are.
 func TestHearing(t *testing.T) {
-	var archive struct {
-		Cases []struct {
-			Name    string
-			Samples int
-			Shape   [2]int
-			Numbers []float64
-		}
-	}
-	if err := json.Unmarshal(must(os.ReadFile("testdata/mmproj/hearing.json")), &archive); err != nil || len(archive.Cases) == 0 {
-		t.Fatalf("%d cases, %v", len(archive.Cases), err)
+	type hearingCase struct {
+		Name    string
+		Samples int
+		Shape   [2]int
+		Numbers []float64
 	}
 	checkpoints := projectorCases(t)
 	pool := must(kernel.NewPool(1, nil))
 	defer pool.Close()
-	for _, c := range archive.Cases {
+	for _, c := range archived[hearingCase](t, "hearing.json", "cases") {
 		t.Run(c.Name, func(t *testing.T) {
 			dir := t.TempDir()
 			checkpoints[slices.IndexFunc(checkpoints, func(x projectorCase) bool { return x.Name == c.Name })].write(t, dir)
@@ -104,22 +108,17 @@ func TestHearing(t *testing.T) {
 
 // TestHearingOfFiles is TestHearing of kinds that no checkpoint is converted to.
 func TestHearingOfFiles(t *testing.T) {
-	var archive struct {
-		Files []struct {
-			Name    string
-			Samples int
-			Keys    map[string]float64
-			Tensors []string
-			Shape   [2]int
-			Numbers []float64
-		}
-	}
-	if err := json.Unmarshal(must(os.ReadFile("testdata/mmproj/hearing.json")), &archive); err != nil || len(archive.Files) == 0 {
-		t.Fatalf("%d files, %v", len(archive.Files), err)
+	type hearingFile struct {
+		Name    string
+		Samples int
+		Keys    map[string]float64
+		Tensors []string
+		Shape   [2]int
+		Numbers []float64
 	}
 	pool := must(kernel.NewPool(1, nil))
 	defer pool.Close()
-	for _, c := range archive.Files {
+	for _, c := range archived[hearingFile](t, "hearing.json", "files") {
 		t.Run(c.Name, func(t *testing.T) {
 			g := gguf.NewWriter()
 			g.Set("general.architecture", "clip")

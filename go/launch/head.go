@@ -138,7 +138,7 @@ func (s *Settings) EngineConfig(m *model.Config) engine.Config {
 	return c
 }
 
-// Need returns the memory that the model and its draft model take at least on a device where so many bytes are
+// Need returns the memory that the model, its projector and its draft model take at least on a device where so many bytes are
 // free, or an error that says why that is too little.
 func (h *Head) Need(d *engine.Device, room uint64) (uint64, error) {
 	limit, reason := d.Budget().Limit()
@@ -147,6 +147,14 @@ func (h *Head) Need(d *engine.Device, room uint64) (uint64, error) {
 	drafts, err := h.drafterNeeds(c, mem.NewBudget(room, reason), d.Threads())
 	if err != nil {
 		return 0, err
+	}
+	eyes, err := h.openProjector(Events{})
+	if err != nil {
+		return 0, err
+	}
+	if eyes != nil {
+		defer eyes.Close()
+		c.Media = h.media(eyes)
 	}
 	p, err := engine.NewPlan(h.File, mem.NewBudget(room-min(room, drafts), reason), d.Threads(), c)
 	var fit *engine.FitError

@@ -174,7 +174,7 @@ func (h *Head) open(ctx context.Context, d *engine.Device, e Events, early bool)
 		return nil, err
 	}
 	if eyes != nil {
-		c.Media = &engine.Media{Projector: eyes, Type: h.Settings.ProjectorType, Span: h.Settings.Media.MaxTokens}
+		c.Media = h.media(eyes)
 	}
 	own := c
 	own.Progress, own.Early = e.Progress, early

@@ -5,6 +5,7 @@ import (
 
 	"github.com/quern-llm/quern/go/convert"
 	"github.com/quern-llm/quern/go/demo"
+	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/model"
@@ -72,6 +73,11 @@ func (f *Files) fitProjector(h *Head) error {
 
 // HasProjector reports whether encoders of pictures and sounds go with the model.
 func (h *Head) HasProjector() bool { return h.projector != "" }
+
+// media has the engine see and hear with a projector.
+func (h *Head) media(eyes *model.File) *engine.Media {
+	return &engine.Media{Projector: eyes, Type: h.Settings.ProjectorType, Span: h.Settings.Media.MaxTokens}
+}
 
 // openProjector opens the head's projector for the engine, if there is one.
 func (h *Head) openProjector(e Events) (*model.File, error) {

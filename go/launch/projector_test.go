@@ -2,6 +2,7 @@ package launch
 
 import (
 	"encoding/binary"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/demo"
+	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/internal/testdata"
 )
 
@@ -100,5 +102,40 @@ func TestProjectorOfFolder(t *testing.T) {
 		if err := (&Files{}).readProjector(h); err != nil || h.projector != c.want {
 			t.Errorf("%+v: %q, %v, want %q", c.s, h.projector, err, c.want)
 		}
+	}
+}
+
+// What a model takes counts the encoders that come with it.
+func TestNeedOfProjector(t *testing.T) {
+	dir := t.TempDir()
+	path := copied(t, dir, "m-F16.gguf", "mmproj/text/qwen2vl-4k.gguf")
+	eyes := copied(t, dir, "mmproj-m-F16.gguf", "mmproj/mm/qwen2vl-f16.gguf")
+	d, err := DeviceSettings{Threads: 1}.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	need := func(s Settings, room uint64) (uint64, error) {
+		h, err := (&Files{}).ReadHead(path, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer h.Close()
+		return h.Need(d, room)
+	}
+	blind, err := need(Settings{Ctx: 256, NoProjector: true}, 1<<30)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(eyes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seeing, err := need(Settings{Ctx: 256}, 1<<30)
+	if more := int64(seeing - blind); err != nil || more < info.Size()/2 || more > 2*info.Size() {
+		t.Errorf("%d bytes with a projector of %d, without %d: %v", seeing, info.Size(), blind, err)
+	}
+	if _, err = need(Settings{Ctx: 256}, uint64(info.Size())); !errors.As(err, new(*engine.FitError)) {
+		t.Errorf("too little for the projector: %v", err)
 	}
 }

@@ -144,9 +144,13 @@ func TestTokensOfMedia(t *testing.T) {
 			continue
 		}
 		known++
-		// Of these the peer looks up two newlines as one token, which is not their text's in this vocabulary.
+		// The peer looks up two newlines as one token, which no merge of this vocabulary makes.
 		if toy, _, _ := strings.Cut(filepath.Base(path), "."); toy == "idefics3" {
-			continue
+			for i := range c.Chunks {
+				if k := slices.Index(c.Chunks[i].IDs, 512); k >= 0 {
+					c.Chunks[i].IDs = slices.Replace(c.Chunks[i].IDs, k, k+1, 198, 198)
+				}
+			}
 		}
 		if c.PeerWrong != nil {
 			continue // in the number of rows
