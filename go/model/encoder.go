@@ -193,9 +193,14 @@ func tokens(in *projector.Input) int {
 }
 
 // room returns how many rows buffers have for n tokens.
-func room(n int) kernel.Room {
-	tok := min(n, sliceTokens)
-	return kernel.Room{Tok: tok, Out: tok, Whole: n}
+func (e *Encoder) room(n int) kernel.Room {
+	r := kernel.Room{Tok: min(n, sliceTokens), Out: 1, Whole: n}
+	for _, s := range e.stage {
+		if s.out != nil {
+			r.Out = max(r.Out, r.Tok/s.out.Of)
+		}
+	}
+	return r
 }
 
 // blocks returns how many KV blocks n tokens have.
@@ -204,7 +209,7 @@ func blocks(n int) int { return (n + kvcache.BlockTokens - 1) / kvcache.BlockTok
 // sizes returns the memory of the parts of an encoding of n tokens: buffers, scratch, keys and values, and rows that a slice
 // of the tokens brings.
 func (e *Encoder) sizes(n, threads int) (bufs, scratch, kv, brought int) {
-	p, r := e.model.program, room(n)
+	p, r := e.model.program, e.room(n)
 	for _, s := range e.stage {
 		scratch = max(scratch, s.plan.scratch(r.Tok))
 	}
@@ -321,7 +326,7 @@ func (x *Encoding) init(budget *mem.Budget) error {
 	if x.rows, err = budget.Alloc(encoding, uint64(4*max(x.in.Rows(), x.in.Made)*e.width)); err != nil {
 		return err
 	}
-	p, r := e.model.program, room(n)
+	p, r := e.model.program, e.room(n)
 	if x.bufs, err = kernel.NewBuffers(p.Bufs, r, x.mem[0].Bytes()); err != nil {
 		return err
 	}
@@ -347,7 +352,7 @@ func (x *Encoding) init(budget *mem.Budget) error {
 // begin adds a run.
 func (x *Encoding) begin(r run) (err error) {
 	n, p := r.in.Tokens, x.e.model.program
-	if r.batch, err = kernel.NewBatch(n, 1, blocks(n), room(n).Out, p.Groups); err != nil {
+	if r.batch, err = kernel.NewBatch(n, 1, blocks(n), x.e.room(n).Out, p.Groups); err != nil {
 		return err
 	}
 	x.runs = append(x.runs, r)
