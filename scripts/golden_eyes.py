@@ -143,6 +143,10 @@ def windows(x, side):
     return (y[:, None] == y) & (x[:, None] == x)
 
 
+def rms(x, weight):
+    return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * weight
+
+
 def mlp(w, h, act, *names):
     for name in names[:-1]:
         h = act(w.linear(h, name))
@@ -214,15 +218,13 @@ def youtu(w, x):
     both = torch.cat([angles(y, n), angles(across, n)], 1)
     h = w.layers(h, tanh_gelu, lambda q: turned(q, both, "neox"), [windows(x, 4), None])
     h = w.norm(h, "v.post_ln")
-    h = h * torch.rsqrt(h.pow(2).mean(-1, keepdim=True) + 1e-6) * w["mm.input_norm.weight"]
-    return mlp(w, squares(h, x), F.gelu, "mm.0", "mm.2")
+    return mlp(w, squares(rms(h, w["mm.input_norm.weight"]), x), F.gelu, "mm.0", "mm.2")
 
 
 def nemotron(w, x):
     h = patches(w, x) + w["v.position_embd.weight"]
     h = w.layers(torch.cat([w["v.class_embd"], h]), F.gelu)[len(w["v.class_embd"]):]
-    h = squares(h, x)
-    h = h * torch.rsqrt(h.pow(2).mean(-1, keepdim=True) + 1e-6) * w["mm.model.mlp.0.weight"]
+    h = rms(squares(h, x), w["mm.model.mlp.0.weight"])
     return mlp(w, h, lambda v: v.relu() ** 2, "mm.model.mlp.1", "mm.model.mlp.3")
 
 
@@ -278,6 +280,32 @@ def yi(w, x):
     return w.norm(w.linear(h, "mm.3"), "mm.4")
 
 
+def mimo(w, x):
+    """A layer with squares column by column, and one with them row by row."""
+    _, rows, columns = (n // PATCH for n in x.shape)
+    order = squares(torch.arange(rows * columns)[:, None], x)
+    h = patches(w, x) + F.conv2d(x[None], w["v.patch_embd.weight.1"], stride=PATCH).flatten(2)[0].T
+    down, across = places(x)
+    dim, n = 16, len(h)
+    at = torch.arange(n)
+    near = (at[:, None] - at).abs() <= 3
+    for il, column in enumerate((True, False)):
+        block = f"v.blk.{il}."
+        o = order.reshape(rows // 2, columns // 2, 4)
+        o = (o.transpose(0, 1) if column else o).flatten()
+        y = w.linear(rms(h[o], w[block + "ln1.weight"]), block + "attn_qkv")
+        q, k, v = y.reshape(n, 4, dim).split([2, 1, 1], 1)
+        both = torch.cat([angles(down[o], dim // 4), angles(across[o], dim // 4)], 1)[:, None]
+        q, k = turned(q, both, "neox"), turned(k, both, "neox")
+        scores = (q.transpose(0, 1) @ k.permute(1, 2, 0) / math.sqrt(dim)).masked_fill(~near, -math.inf)
+        scores = torch.cat([scores, w[block + "attn_sinks"][:, None, None].expand(-1, n, 1)], -1).softmax(-1)[..., :-1]
+        seen = w.linear((scores @ v.transpose(0, 1)).transpose(0, 1).flatten(1), block + "attn_out")
+        h = h.index_add(0, o, seen)
+        y = rms(h, w[block + "ln2.weight"])
+        h = h + w.linear(F.silu(w.linear(y, block + "ffn_gate")) * w.linear(y, block + "ffn_up"), block + "ffn_down")
+    return mlp(w, squares(w.norm(h, "v.post_ln"), x), F.gelu, "mm.0", "mm.2")
+
+
 RESAMPLER = siglip() | {"resampler.query": (128, 5), "resampler.pos_embed_k": (128, 16)}
 for name in ("q", "k", "v", "out"):
     RESAMPLER |= linear("resampler.attn." + name, 128, 128)
@@ -294,7 +322,18 @@ ADAPTER = siglip() | {"adapter.conv.weight": (2, 2, WIDTH, 40), "adapter.conv.bi
 for name, n, m in (("linear", 40, 48), ("gate", 48, 40), ("dense_h_to_4h", 48, 40), ("dense_4h_to_h", 40, WIDTH)):
     ADAPTER |= linear("adapter.linear." + name, n, m, False)
 
+MIMO = PATCHES | {"v.patch_embd.weight.1": (PATCH, PATCH, 3, WIDTH), "v.blk.#.attn_sinks": (2,)} | norm("v.post_ln", WIDTH)
+for name, n, m in (("attn_qkv", WIDTH, 64), ("attn_out", WIDTH, WIDTH), ("ffn_gate", WIDTH, FF), ("ffn_up", WIDTH, FF),
+                   ("ffn_down", FF, WIDTH)):
+    MIMO |= linear("v.blk.#." + name, n, m)
+MIMO |= norm("v.blk.#.ln1", WIDTH, False) | norm("v.blk.#.ln2", WIDTH, False)
+MIMO |= linear("mm.0", 4 * WIDTH, 40, False) | linear("mm.2", 40, WIDTH, False)
+
 CASES = {
+    "mimovl": ([24, 16], mimo, MIMO,
+               keys("mimovl", "clip.use_silu bool true", "clip.vision.attention.head_count_kv u32 1",
+                    "clip.vision.window_size u32 3", "clip.vision.wa_pattern_mode i32[] 1 0",
+                    "clip.vision.image_min_pixels u32 64", "clip.vision.image_max_pixels u32 4096")),
     "adapter": ([16, 16], adapter, ADAPTER, keys("adapter", "clip.use_gelu bool true")),
     "ldpv2": ([16, 16], ldpv2,
               CLIP | {"mm.model.peg.0.bias": (WIDTH,), "mm.model.peg.0.weight": (3, 3, 1, WIDTH)}

@@ -244,6 +244,14 @@ func (b *Batch) Span(n int) {
 	}
 }
 
+// Sees says which positions the token added last sees where spans alone are seen: see Sight.
+func (b *Batch) Sees(first, last int) {
+	if row := b.seq[b.n-1]; first < 0 || last < first || int32(last) >= b.source[row] && int32(last) > b.pos[b.n-1] {
+		panic(fmt.Sprintf("kernel: a token that sees positions %d to %d", first, last))
+	}
+	b.span[2*b.n-2], b.span[2*b.n-1] = int32(first), int32(last)
+}
+
 // mustBring panics unless all rows that tokens bring have so many columns.
 func (b *Batch) mustBring(columns int) {
 	if b.brought > 0 && b.brought < columns {

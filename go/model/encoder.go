@@ -379,6 +379,9 @@ func (r run) add() {
 		if r.in.Place != nil {
 			r.batch.Place(r.in.Place(i))
 		}
+		if n := r.in.Band; n > 0 {
+			r.batch.Sees(max(i-n, 0), min(i+n, r.in.Tokens-1))
+		}
 		if r.in.Windows == nil {
 			continue
 		}

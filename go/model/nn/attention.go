@@ -149,7 +149,11 @@ func (l Layer) Attention(a Attention) Sublayer {
 			attend.Side = kernel.SourceSide
 		}
 		if a.Sinks {
-			attend.Sinks = l.Vector("attn_sinks.weight", l.NHead)
+			if name := "attn_sinks"; l.Has(name) { // as encoders have it
+				attend.Sinks = l.Vector(name, l.NHead)
+			} else {
+				attend.Sinks = l.Vector(name+".weight", l.NHead)
+			}
 		}
 		if best > 0 {
 			attend.Best, attend.Each, attend.Chosen = best, l.CompressRatio, choose(act)

@@ -406,6 +406,11 @@ func (s Strand) Again(c *Config, begin func()) {
 			begin = b.BroughtAlone
 		}
 		begin()
+		if c == nil { // whose layers turn by the places of these tokens
+			for _, r := range b.ropes {
+				b.rotations(r)
+			}
+		}
 	})
 }
 

@@ -77,7 +77,7 @@ var kinds = []*Kind{
 	&idefics3, &internvl, &mlp, &lfm2, &llama4, &kimivl, &glm4v,
 	&kimik25, &paddleocr, &januspro, &exaone45, &dotsocr, &lightonocr, &hunyuanvl,
 	&minicpmv46, &resampler, &minimaxm3, &youtuvl, &nemotronv2, &phi4, &museglimmer,
-	&adapter, &ldpv2,
+	&adapter, &ldpv2, &mimovl,
 	&qwen25oSight,
 	&gemma4ua, &gemma4a, &lfm2a, &parakeet, &qwen2a, &ultravox, &voxtral, &musicflamingo, &qwen3a,
 	&qwen25o, &meralion,
@@ -98,6 +98,7 @@ type Input struct {
 	Place   func(i int) [kernel.Axes]int32 // where token i is; nil: at its index on all axes
 	Seen    int                            // of the tokens, which others see; behind them is padding; 0: all
 	Windows []int                          // how many tokens each window has, in succession; nil: there are none
+	Band    int                            // how many tokens before and behind it one sees in layers with windows; 0: see Windows
 	Order   []int32                        // of the rows that are made: row i is number Order[i], or if that is below 0 Breaks[-1-Order[i]]
 	Breaks  [][]float32                    // see Order
 	Made    int                            // rows that are made of the tokens, without breaks
@@ -167,6 +168,7 @@ type settings struct {
 	Edge      int            // pixels of the longer side of pictures before they are cut into tiles
 	Grids     []prepare.Grid // of tiles
 	Features  []int          // the numbers of layers whose results are read side by side, beginning at 1; nil: of the last one
+	Columned  []bool         // layers that have squares of patches column by column
 	Nested    bool           // slices of a picture are pictures among slices
 	ByPixel   bool           // patches have the channels of a pixel in succession
 	LastClass bool           // the position of the token for the whole picture is the last one

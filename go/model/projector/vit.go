@@ -164,7 +164,9 @@ func (e *Encoder) inPlace(p *picture.RGB, in *Input) *Input {
 func (e *Encoder) layers(b *Builder, after func(il int)) {
 	b.TensorPrefix = e.Kind.sense.Tensors()
 	b.RowLayers(func(l Layer) {
-		l.Residual("ln1", l.Attention(Attention{Out: "attn_out", QKNorm: e.QKNorm, PostScale: "ls1"}))
+		l.Residual("ln1", l.Attention(Attention{
+			Out: "attn_out", QKNorm: e.QKNorm, PostScale: "ls1", Sinks: l.Has("attn_sinks"),
+		}))
 		l.Residual("ln2", l.FeedForward(FeedForward{
 			Fn: e.Fn, Ungated: !e.Gated, Swapped: e.Swapped, PostScale: "ls2",
 		}))
