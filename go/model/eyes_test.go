@@ -37,7 +37,7 @@ func TestEyes(t *testing.T) {
 	pool, budget := testPool(t, 1), mem.NewBudget(1<<28, "a test")
 	for _, c := range all {
 		t.Run(c.Name, func(t *testing.T) {
-			e := encoder(t, c.write(t), projector.Sight, EncoderFile, pool, budget)
+			e := encoder(t, c.write(t), projector.Sight, EncoderFile, kvEncoder, pool, budget)
 			p := &picture.RGB{Width: c.Size[0], Height: c.Size[1], Pix: make([]byte, 3*c.Size[0]*c.Size[1])}
 			for i := range p.Pix {
 				p.Pix[i] = byte(mixedNoise("picture", i) >> 24)

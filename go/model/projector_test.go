@@ -49,14 +49,14 @@ type sight struct {
 var kvEncoder = kernel.KVTypes{K: kernel.KVF32, V: kernel.KVF32}
 
 // encoder loads the encoder of a file for as long as the test.
-func encoder(t testing.TB, path string, s projector.Sense, typ EncoderType, pool *kernel.Pool, budget *mem.Budget) *Encoder {
+func encoder(t testing.TB, path string, s projector.Sense, typ EncoderType, kv kernel.KVTypes, pool *kernel.Pool, budget *mem.Budget) *Encoder {
 	t.Helper()
 	f, err := OpenFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { f.Close() })
-	e, err := LoadEncoder(f, s, typ, kvEncoder, Options{Pack: pool.PackMat, Budget: budget})
+	e, err := LoadEncoder(f, s, typ, kv, Options{Pack: pool.PackMat, Budget: budget})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +158,7 @@ func TestProjectors(t *testing.T) {
 			encoders := map[projector.Sense]*Encoder{}
 			of := func(w *sight, s projector.Sense) *Encoder {
 				if encoders[s] == nil {
-					encoders[s] = encoder(t, filepath.Join(dir, w.MMProj), s, EncoderFile, pool, budget)
+					encoders[s] = encoder(t, filepath.Join(dir, w.MMProj), s, EncoderFile, kvEncoder, pool, budget)
 				}
 				return encoders[s]
 			}
@@ -205,7 +205,7 @@ func TestProjectors(t *testing.T) {
 // A sound that is longer than a window of Whisper's encoder is heard in several, and its last frames count.
 func TestLongSound(t *testing.T) {
 	pool, budget := testPool(t, 1), mem.NewBudget(1<<30, "a test")
-	e := encoder(t, testdata.Path(t, "mmproj/mm/qwen2a-f16.gguf"), projector.Hearing, EncoderFile, pool, budget)
+	e := encoder(t, testdata.Path(t, "mmproj/mm/qwen2a-f16.gguf"), projector.Hearing, EncoderFile, kvEncoder, pool, budget)
 	x := make([]float32, 31*16000)
 	for i := range x {
 		x[i] = float32(math.Sin(float64(i%4000) * float64(i%7)))
@@ -307,10 +307,10 @@ func TestFilms(t *testing.T) {
 		if d.has("v.patch_embd.bias") { // which is added to the first product, and rounds
 			clear(d.tensor("v.patch_embd.bias").Data)
 		}
-		e := encoder(t, d.write(t, "mmproj.gguf"), projector.Sight, EncoderFile, pool, budget)
+		e := encoder(t, d.write(t, "mmproj.gguf"), projector.Sight, EncoderFile, kvEncoder, pool, budget)
 		first, second := d.tensor("v.patch_embd.weight"), d.tensor("v.patch_embd.weight.1")
 		first.Data, second.Data = second.Data, first.Data
-		turned := encoder(t, d.write(t, "turned.gguf"), projector.Sight, EncoderFile, pool, budget)
+		turned := encoder(t, d.write(t, "turned.gguf"), projector.Sight, EncoderFile, kvEncoder, pool, budget)
 		watch := func(e *Encoder, frames ...*picture.RGB) [][]float32 {
 			return rows(t, e, e.Watch(projector.Film{Frames: frames, Rate: 2}), pool, budget)
 		}
@@ -347,7 +347,7 @@ func TestClipped(t *testing.T) {
 	made := func(change func(d *draft)) [][]float32 {
 		d := read(t, filepath.Join(dir, "mm/gemma4v-f32.gguf"))
 		change(d)
-		e := encoder(t, d.write(t, "mmproj.gguf"), projector.Sight, EncoderFile, pool, budget)
+		e := encoder(t, d.write(t, "mmproj.gguf"), projector.Sight, EncoderFile, kvEncoder, pool, budget)
 		return rows(t, e, e.See(pic), pool, budget)
 	}
 	number := func(v float32) []byte { return binary.LittleEndian.AppendUint32(nil, math.Float32bits(v)) }
