@@ -235,6 +235,7 @@ type work struct {
 
 	run     *model.Encoding // nil: it has not begun
 	threads int             // that it was begun with
+	fetch   *rowFetch       // its rows are being read from disk; nil: they are to be made
 }
 
 // priority returns the highest of those that wait.
@@ -244,6 +245,10 @@ func (w *work) priority() int {
 
 // close releases the memory.
 func (w *work) close() {
+	if w.fetch != nil {
+		w.fetch.drop()
+		w.fetch = nil
+	}
 	if w.run != nil {
 		w.run.Close()
 		w.run = nil
@@ -277,7 +282,11 @@ func (l *Loop) await(j *job, p *placed) {
 	i := slices.IndexFunc(l.works, func(w *work) bool { return w.hash == p.Hash })
 	if i < 0 {
 		i = len(l.works)
-		l.works = append(l.works, &work{hash: p.Hash, sense: p.Sense, in: p.Input})
+		w := &work{hash: p.Hash, sense: p.Sense, in: p.Input}
+		if l.spill != nil {
+			w.fetch = l.spill.fetchRows(p.Hash, p.Tokens)
+		}
+		l.works = append(l.works, w)
 	}
 	if w := l.works[i]; !slices.Contains(w.jobs, j) {
 		w.jobs = append(w.jobs, j)
@@ -313,14 +322,21 @@ func (l *Loop) encode() bool {
 		return false
 	}
 	l.mu.Lock()
-	w := l.works[0]
-	for _, o := range l.works[1:] {
-		if o.priority() > w.priority() {
+	if l.fetched() {
+		l.mu.Unlock()
+		return true
+	}
+	var w *work
+	for _, o := range l.works {
+		if o.fetch == nil && (w == nil || o.priority() > w.priority()) {
 			w = o
 		}
 	}
 	left := l.sched.Left()
 	l.mu.Unlock()
+	if w == nil { // all are being read
+		return false
+	}
 	var done bool
 	err := l.e.device.inTurn(func() (err error) {
 		done, err = l.slice(w, time.Now().Add(left))
@@ -385,10 +401,18 @@ func (l *Loop) made(w *work) {
 	for i := range w.in.Rows() {
 		rows = append(rows, w.run.Row(i))
 	}
-	l.e.mediaRows.add(w.hash, rows, w.run.Take())
+	l.counts.Encodings++
+	l.have(w, rows, w.run.Take())
+}
+
+// have gives rows in a region to those that wait for a work. The caller holds the lock.
+func (l *Loop) have(w *work, rows [][]float32, region *mem.Region) {
+	l.e.mediaRows.add(w.hash, rows, region)
+	if l.spill != nil && w.run != nil {
+		l.spill.keepRows(w.hash)
+	}
 	w.close()
 	l.works = slices.DeleteFunc(l.works, func(o *work) bool { return o == w })
-	l.counts.Encodings++
 	for _, j := range w.jobs {
 		l.seek(j)
 	}

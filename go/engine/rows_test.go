@@ -13,7 +13,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/quern-llm/quern/go/diskcache"
 	"github.com/quern-llm/quern/go/generate"
 	"github.com/quern-llm/quern/go/internal/testdata"
 	"github.com/quern-llm/quern/go/media/picture"
@@ -228,6 +230,64 @@ func TestOneEncodingServesAll(t *testing.T) {
 			}
 			if want := asked[0].Sink.(*catcher).ids; !slices.Equal(got, want) {
 				t.Errorf("%v from the cache, %v before", got, want)
+			}
+		})
+	}
+}
+
+// Rows are on disk: after a restart, what a picture is behind another beginning takes no encoding, and says the same. Where the
+// disk has lost them, they are made again.
+func TestRowsOnDisk(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"gemma3.two", "qwen3vl.two", "qwen35v.two"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, dir := witness(t, name)
+			folder := t.TempDir()
+			store, err := diskcache.Open(diskcache.Config{Dir: folder, Limit: 1 << 30, Log: func(line string) { t.Log(line) }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer store.Close()
+			var want []int32
+			for run, c := range []struct{ encodings, restores uint64 }{{2, 0}, {0, 2}, {2, 0}} {
+				e := w.engine(t, dir, Config{Shared: true, Sequences: 4, Ctx: 256})
+				l, err := NewLoop(e, LoopConfig{Queue: 10, Disk: store, Profile: "a test"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				l.mu.Lock()
+				l.spill.worth = func(int, uint64, time.Duration) bool { return false } // of texts
+				l.mu.Unlock()
+				var got []int32
+				for first := range int32(2) {
+					r := w.request(t, e, dir)
+					r.Prompt = slices.Clone(r.Prompt)
+					r.Prompt[0] = 20 + first
+					_, ids := ask(t, l, r)
+					got = append(got, ids...)
+				}
+				if want == nil {
+					want = got
+				}
+				if n := l.Status().Counts; n.Encodings != c.encodings || n.RowRestores != c.restores {
+					t.Errorf("run %d: %d encodings, and %d from disk, want %+v", run, n.Encodings, n.RowRestores, c)
+				}
+				if !slices.Equal(got, want) {
+					t.Errorf("run %d: %v, want %v", run, got, want)
+				}
+				l.Close()
+				if run == 1 { // what is there is another's
+					pages, err := filepath.Glob(filepath.Join(folder, "*", "*.page"))
+					if err != nil || len(pages) == 0 {
+						t.Fatal(len(pages), err)
+					}
+					for _, page := range pages {
+						if err := os.Truncate(page, 100); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
 			}
 		})
 	}

@@ -74,6 +74,7 @@ type Counts struct {
 	Restores         uint64 // requests for which a prefix was read from disk
 	RestoredTokens   uint64 // of their prompts
 	Encodings        uint64 // of pictures and sounds
+	RowRestores      uint64 // of those whose rows were read from disk
 }
 
 // Plus returns the sum of two counts.
@@ -85,6 +86,7 @@ func (c Counts) Plus(o Counts) Counts {
 	c.PromptTime += o.PromptTime
 	c.GeneratedTime += o.GeneratedTime
 	c.Encodings += o.Encodings
+	c.RowRestores += o.RowRestores
 	c.SlotPasses += o.SlotPasses
 	c.Drafts += o.Drafts
 	c.Drafted = c.Drafted.Plus(o.Drafted)

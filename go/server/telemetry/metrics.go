@@ -277,6 +277,8 @@ func (m *ModelMetrics) collect(out chan<- prometheus.Metric, s engine.Status, at
 	counter("quern_prompt_cached_tokens_total", "Prompt tokens found in the prefix cache.", float64(n.CachedTokens))
 	counter("quern_prompt_restored_tokens_total", "Prompt tokens of which the state was read from disk.", float64(n.RestoredTokens))
 	counter("quern_restores_total", "Requests for which state was read from disk.", float64(n.Restores))
+	counter("quern_media_encodings_total", "Pictures and sounds that were encoded.", float64(n.Encodings))
+	counter("quern_media_restores_total", "Pictures and sounds whose embeddings were read from disk.", float64(n.RowRestores))
 	counter("quern_preemptions_total", "Times that a request made room for others.", float64(n.Preemptions))
 	counter("quern_cancellations_total", "Requests that were cancelled.", float64(n.Cancellations))
 	counter("quern_rejected_requests_total", "Requests that the queue had no room for.", float64(n.RejectedRequests))
