@@ -242,6 +242,17 @@ def phi4(w, x):
     return mlp(w, h, F.gelu, "mm.0", "mm.2")
 
 
+def step(w, x):
+    y, across = places(x)
+    n = WIDTH // HEADS // 4
+    both = torch.cat([angles(across, n), angles(y, n)], 1)
+    h = w.norm(patches(w, x) + resized(w, x), "v.pre_ln")
+    h = w.layers(h, quick_gelu, lambda q: turned(q, both, "norm"))
+    h = h.T.reshape(1, WIDTH, *(side // PATCH for side in x.shape[1:]))
+    h = w.conv(w.conv(h, "mm.0", stride=2, padding=1), "mm.1", stride=2, padding=1)
+    return w.linear(h.flatten(2)[0].T, "mm.model.fc")
+
+
 def muse(w, x):
     y, across = places(x)
     n = WIDTH // HEADS // 4
@@ -330,6 +341,10 @@ MIMO |= norm("v.blk.#.ln1", WIDTH, False) | norm("v.blk.#.ln2", WIDTH, False)
 MIMO |= linear("mm.0", 4 * WIDTH, 40, False) | linear("mm.2", 40, WIDTH, False)
 
 CASES = {
+    "step3vl": ([20, 20], step,
+                PATCHES | {"v.position_embd.weight": (WIDTH, 16), "mm.0.weight": (3, 3, WIDTH, 48),
+                           "mm.1.weight": (3, 3, 48, 64), "mm.1.bias": (64,)} | vit() | norm("v.pre_ln", WIDTH)
+                | linear("mm.model.fc", 64, WIDTH, False), keys("step3vl", side=20)),
     "mimovl": ([24, 16], mimo, MIMO,
                keys("mimovl", "clip.use_silu bool true", "clip.vision.attention.head_count_kv u32 1",
                     "clip.vision.window_size u32 3", "clip.vision.wa_pattern_mode i32[] 1 0",

@@ -146,6 +146,15 @@ func Pad(p *picture.RGB, w, h int, f Filter, colour [3]byte) *picture.RGB {
 	return q
 }
 
+// Corner returns a black picture of w x h pixels that has p in its upper left corner.
+func Corner(p *picture.RGB, w, h int) *picture.RGB {
+	q := blank(w, h)
+	for row := range p.Height {
+		copy(q.Pix[3*row*w:], p.Pix[3*row*p.Width:][:3*p.Width])
+	}
+	return q
+}
+
 // Crop returns the w x h pixels from x, y on, which the picture has.
 func Crop(p *picture.RGB, x, y, w, h int) *picture.RGB {
 	q := blank(w, h)

@@ -305,7 +305,7 @@ func (s Strand) Product(name string) Strand { return s.Applied(kernel.NoFn, name
 
 // Applied is a function of Product.
 func (s Strand) Applied(fn kernel.Fn, name string) Strand {
-	m := must(s.b.weights.Flat(name+".weight", s.Width, s.rows(name)))
+	m := must(s.b.weights.Flat(name+".weight", s.Width, s.Rows(name)))
 	return s.product(m, kernel.Part{Matrix: m, Bias: s.b.optional(name+".bias", m.Out)}, fn)
 }
 
@@ -330,13 +330,13 @@ func (s Strand) Transposed(name string, out int) Strand {
 // Merged is Product of the rows of n tokens side by side with a matrix that has the columns of a convolution: for each of
 // theirs one of each token, in succession.
 func (s Strand) Merged(name string, n int) Strand {
-	m := must(s.b.weights.Regrouped(name+".weight", s.Width, s.rows(name), n))
+	m := must(s.b.weights.Regrouped(name+".weight", s.Width, s.Rows(name), n))
 	return s.product(m, kernel.Part{Matrix: m, Bias: s.b.optional(name+".bias", m.Out)}, kernel.NoFn)
 }
 
 // Gated is fn(gate(rows)) * up(rows).
 func (s Strand) Gated(fn kernel.Fn, gate, up string) Strand {
-	n := s.rows(gate)
+	n := s.Rows(gate)
 	g, u := s.b.Matrix(gate+".weight", s.Width, n), s.b.Matrix(up+".weight", s.Width, n)
 	return s.products([]kernel.Part{
 		{Matrix: g, Bias: s.b.optional(gate+".bias", n)}, {Matrix: u, Bias: s.b.optional(up+".bias", n)},
@@ -345,15 +345,15 @@ func (s Strand) Gated(fn kernel.Fn, gate, up string) Strand {
 
 // Halves is the first half of the rows of a matrix, times a function of the second: its two halves are those of Gated.
 func (s Strand) Halves(fn kernel.Fn, name string) Strand {
-	n := s.rows(name) / 2
+	n := s.Rows(name) / 2
 	half := func(i int) kernel.Part {
 		return kernel.Part{Matrix: must(s.b.weights.Part(name+".weight", s.Width, 2*n, i*n, n, 1))}
 	}
 	return s.products([]kernel.Part{half(1), half(0)}, kernel.Matmul{Epilogue: kernel.GLU, Fn: fn})
 }
 
-// rows returns how many rows a matrix of the file has.
-func (s Strand) rows(name string) int {
+// Rows returns how many rows a matrix of the file has.
+func (s Strand) Rows(name string) int {
 	n := s.b.weights.Rows(name + ".weight")
 	if n < 1 || n > MaxFF {
 		check(fmt.Errorf("tensor %q: missing, or not of 1 to %d rows", name+".weight", MaxFF))

@@ -6,6 +6,20 @@ import (
 	"github.com/quern-llm/quern/go/kernel"
 )
 
+// Unfolded is x = a convolution of the rows that a token brings side by side, one for each of n taps: the product of the matrix
+// that the file has with the taps of each channel in succession.
+func (b *Builder) Unfolded(name string, of, n int) {
+	in := n * of
+	m := must(b.weights.Regrouped(name+".weight", in, b.Config.NEmbd, n))
+	rows := b.Floats("unfolded", kernel.TokRows, in)
+	act := b.Act("unfolded", kernel.TokRows, in, m)
+	b.Add(kernel.Input{Dst: rows, Cols: in, Clear: true})
+	b.Add(kernel.ToAct{Act: act, Src: rows, Cols: in})
+	b.Add(kernel.Matmul{
+		Dst: b.X(), Act: act, Parts: []kernel.Part{{Matrix: m, Bias: b.optional(name+".bias", b.Config.NEmbd)}},
+	})
+}
+
 // Taps is x = a convolution of each channel on its own, plus the middle one of the rows that a token brings side by side, one
 // for each tap. weights has a row for each tap.
 func (b *Builder) Taps(name string, weights [][]float32, bias []float32) {

@@ -19,11 +19,11 @@ var ldpv2 = Kind{
 		e.features(k)
 		e.fixedPositions(k)
 		k.Config.Norm = kernel.LayerNorm
-		t := e.table(k, "mm.model.peg.0.weight", ldpTaps)
+		t := e.table(k, "mm.model.peg.0.weight", taps3x3)
 		if t.rows != e.Width {
 			k.Check(fmt.Errorf("tensor %q: %d channels, want clip's projection_dim, %d", "mm.model.peg.0.weight", t.rows, e.Width))
 		}
-		e.taps = make([][]float32, ldpTaps)
+		e.taps = make([][]float32, taps3x3)
 		for i := range e.taps {
 			for channel := range t.rows {
 				e.taps[i] = append(e.taps[i], t.row(channel)[i])
@@ -44,23 +44,26 @@ var ldpv2 = Kind{
 	see: func(e *Encoder, p *picture.RGB) []Part {
 		in := e.fixed(prepare.Pad(p, e.Side, e.Side, prepare.Bicubic, [3]byte{122, 116, 104})) // as mlp
 		side := e.Side / e.Patch / e.Merge
-		in.Again = &Input{Tokens: in.Made * e.Merge * e.Merge, Again: &Input{Tokens: in.Made, From: neighbours(side)}}
+		in.Again = &Input{Tokens: in.Made * e.Merge * e.Merge, Again: &Input{Tokens: in.Made, From: neighbours(side, side, 1)}}
 		return []Part{{Input: in}}
 	},
 }
 
-// ldpTaps is the taps of its convolution.
-const ldpTaps = 9
+// taps3x3 is the taps of a convolution over a place and its neighbours.
+const taps3x3 = 9
 
-// neighbours returns the numbers of a place in a square and of its neighbours, row by row; below 0 where there are none.
-func neighbours(side int) func(i int) []int32 {
+// neighbours returns the numbers of places in a grid and of their neighbours, row by row; below 0 where there are none. The
+// places are those of each step-th column and row.
+func neighbours(columns, rows, step int) func(i int) []int32 {
+	across := (columns + step - 1) / step
 	return func(i int) []int32 {
-		list := make([]int32, 0, ldpTaps)
-		for y := i/side - 1; y <= i/side+1; y++ {
-			for x := i%side - 1; x <= i%side+1; x++ {
+		list := make([]int32, 0, taps3x3)
+		middle, down := i%across*step, i/across*step
+		for y := down - 1; y <= down+1; y++ {
+			for x := middle - 1; x <= middle+1; x++ {
 				at := int32(-1)
-				if x >= 0 && x < side && y >= 0 && y < side {
-					at = int32(y*side + x)
+				if x >= 0 && x < columns && y >= 0 && y < rows {
+					at = int32(y*columns + x)
 				}
 				list = append(list, at)
 			}
