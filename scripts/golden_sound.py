@@ -32,8 +32,10 @@ from safetensors.torch import load_file
 from transformers.audio_utils import spectrogram, window_function
 from transformers.audio_utils import mel_filter_bank
 from transformers.models.audioflamingo3 import modeling_audioflamingo3 as flamingo
+from transformers.models.blip_2 import modeling_blip_2 as blip
 from transformers.models.gemma4 import feature_extraction_gemma4 as gemma4_features
 from transformers.models.gemma4 import modeling_gemma4 as gemma4
+from transformers.models.granite_speech import modeling_granite_speech as granite
 from transformers.models.parakeet import modeling_parakeet as parakeet_model
 from transformers.models.qwen2_audio import modeling_qwen2_audio as qwen2
 from transformers.models.qwen2_5_omni import modeling_qwen2_5_omni as omni25
@@ -197,10 +199,66 @@ def of_lfm2a(f, n):
     return linear(torch.nn.functional.gelu(linear(h, **f.linear("mm.a.mlp.1", 32, 40))), **f.linear("mm.a.mlp.3", 40, 32))
 
 
+def of_granite(f, n):
+    bands, width, heads, wide, classes, block, most, taps, layers = 8, 32, 2, 48, 11, 20, 24, 15, 2
+    x = np.pad(noise("sound", n).astype(np.float32).astype(np.float64), 256, mode="reflect")
+    window = np.pad(window_function(400, "hann"), 56)
+    parts = np.stack([x[160 * i:160 * i + 512] * window for i in range((n // 160 + 1) // 2 * 2)])
+    filters = mel_filter_bank(257, bands, 0.0, 8000.0, 16000, norm=None, mel_scale="htk")
+    m = np.log10(np.maximum((np.abs(np.fft.rfft(parts)) ** 2) @ filters, 1e-10))
+    m = ((np.maximum(m, m.max() - 8) + 4) / 4).reshape(-1, 2 * bands)
+    encoder = transformers.AutoConfig.for_model(
+        "granite_speech_encoder", input_dim=2 * bands, num_layers=layers, hidden_dim=width, num_heads=heads, dim_head=width // heads,
+        output_dim=classes, context_size=block, max_pos_emb=most, conv_kernel_size=taps, feedforward_mult=2)
+    former = transformers.AutoConfig.for_model(
+        "blip_2_qformer", hidden_size=width, num_hidden_layers=2, num_attention_heads=2, intermediate_size=wide,
+        encoder_hidden_size=width, cross_attention_frequency=1)
+    weights = nested(input_linear=f.linear("a.input_projection", 2 * bands, width), out=f.linear("a.enc_ctc_out", width, classes),
+                     out_mid=f.linear("a.enc_ctc_out_mid", classes, width))
+    for i in range(layers):
+        a, p = f"a.blk.{i}.", f"layers.{i}."
+        for k, end in (("1", ""), ("2", "_1")):
+            weights |= nested(**{f"{p}ff{k}.pre_norm": f.affine(f"{a}ffn_norm{end}", width),
+                                 f"{p}ff{k}.up_proj": f.linear(f"{a}ffn_up{end}", width, 2 * width),
+                                 f"{p}ff{k}.down_proj": f.linear(f"{a}ffn_down{end}", 2 * width, width)})
+        q, k, v = (f.linear(f"{a}attn_{x}", width, width, False)["weight"] for x in "qkv")
+        weights |= {p + "attn.to_q.weight": q, p + "attn.to_kv.weight": torch.cat((k, v)),
+                    p + "attn.rel_pos_emb.weight": f.get(a + "attn_rel_pos_emb", 2 * most + 1, width // heads, scale=0.5)}
+        weights |= nested(**{p + "attn.pre_norm": f.affine(a + "ln1", width), p + "attn.to_out": f.linear(a + "attn_out", width, width),
+                             p + "conv.norm": f.affine(a + "norm_conv", width), p + "post_norm": f.affine(a + "ln2", width),
+                             p + "conv.batch_norm": f.affine(a + "conv_norm", 2 * width)})
+        weights |= {p + "conv.batch_norm.running_mean": torch.zeros(2 * width),
+                    p + "conv.batch_norm.running_var": torch.full((2 * width,), 1 - 1e-5),
+                    p + "conv.batch_norm.num_batches_tracked": torch.tensor(1)}
+        for name, ours, of, to in (("up", "pw1", width, 4 * width), ("down", "pw2", 2 * width, width)):
+            weights |= {f"{p}conv.{name}_conv.{e}": v[..., None] if e == "weight" else v
+                        for e, v in f.linear(f"{a}conv_{ours}", of, to).items()}
+        weights[p + "conv.depth_conv.conv.weight"] = f.get(a + "conv_dw.weight", 2 * width, taps)[:, None]
+    h = loaded(granite.GraniteSpeechCTCEncoder(encoder), "", weights)(torch.tensor(m, dtype=torch.float32)[None]).last_hidden_state
+    query, weights = f.get("a.proj_query", 3, width, scale=0.6), nested(layernorm=f.affine("a.proj_norm", width))
+    for i in range(2):
+        a, p = f"a.proj_blk.{i}.", f"encoder.layer.{i}."
+        for theirs, ours in (("attention", "self_attn"), ("crossattention", "cross_attn")):
+            for name, x in (("attention.query", "q"), ("attention.key", "k"), ("attention.value", "v"), ("output.dense", "out")):
+                weights |= nested(**{f"{p}{theirs}.{name}": f.linear(f"{a}{ours}_{x}", width, width)})
+            weights |= nested(**{f"{p}{theirs}.output.LayerNorm": f.affine(f"{a}{ours}_norm", width)})
+        weights |= nested(**{p + "intermediate_query.dense": f.linear(a + "ffn_up", width, wide),
+                             p + "output_query.dense": f.linear(a + "ffn_down", wide, width),
+                             p + "output_query.LayerNorm": f.affine(a + "ffn_norm", width)})
+    h = torch.nn.functional.pad(h, (0, 0, 0, -h.shape[1] % 15)).reshape(-1, 15, width)
+    former._attn_implementation = "eager"
+    h = loaded(blip.Blip2QFormerModel(former), "", weights)(
+        query_embeds=query.expand(len(h), -1, -1), encoder_hidden_states=h).last_hidden_state
+    return torch.nn.functional.linear(h, **f.linear("a.proj_linear", width, 32))
+
+
 FAST = dict(embedding_length=32, feed_forward_length=48, block_count=2, num_mel_bins=16, projection_dim=32) | {
     "attention.head_count": 2, "attention.layer_norm_epsilon": 1e-5}
 FILES = {"parakeet": (of_parakeet, FAST | dict(subsampling_factor=8, conv_kernel_size=9), 64500),
-         "lfm2a": (of_lfm2a, FAST, 340000)}
+         "lfm2a": (of_lfm2a, FAST, 340000),
+         "granite_speech": (of_granite, FAST | {"chunk_size": 20, "conv_kernel_size": 15, "max_pos_emb": 24,
+                                                "projector.window_size": 15, "projector.downsample_rate": 5,
+                                                "projector.head_count": 2}, 90000)}
 
 
 def qwen25omni(of, weights, n):

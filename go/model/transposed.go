@@ -52,6 +52,41 @@ func transpose(buf []byte, t *gguf.Tensor) ([]byte, error) {
 	})
 }
 
+// Repeated implements nn.Weights.
+func (w *weights) Repeated(name string, in, of, from, n, times int) (kernel.Matrix, error) {
+	key := fmt.Sprintf("%s, %d rows from %d %d times", name, n, from, times)
+	if m, ok := w.byName[key]; ok {
+		return m.Matrix, nil
+	}
+	t, err := w.tensor(name, []uint64{uint64(in), uint64(of)})
+	if err != nil {
+		return kernel.Matrix{}, err
+	}
+	if err := typeOf(t).Check(in); err != nil {
+		return kernel.Matrix{}, unsupported(t, err)
+	}
+	if err := wholeGroups(t, of, from, n); err != nil {
+		return kernel.Matrix{}, err
+	}
+	m := &matrix{remade: func(buf []byte, t *gguf.Tensor) ([]byte, error) {
+		buf = buf[:kernel.Pad(n)*in*4]
+		clear(buf)
+		y, row := mem.Float32s(buf), len(t.Data)/n
+		for r := range n {
+			if err := kernel.Dequantize(typeOf(t), y[r*in:(r+1)*in], t.Data[r*row:(r+1)*row]); err != nil {
+				return nil, err
+			}
+		}
+		return buf, nil
+	}}
+	for range times {
+		m.parts = append(m.parts, rowsOf(t, in, from, n))
+	}
+	m.Type, m.In, m.Out, m.N = kernel.F32, in, kernel.Pad(n), times
+	w.keep(key, m)
+	return m.Matrix, nil
+}
+
 // Against implements nn.Weights.
 func (w *weights) Against(name string, in, of, heads int, rows [][]float32) (kernel.Matrix, error) {
 	key := fmt.Sprintf("%s against %d rows", name, len(rows))

@@ -3,6 +3,7 @@ package prepare
 import (
 	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/quern-llm/quern/go/internal/exactmath"
 )
@@ -38,6 +39,16 @@ const fftPoints = 512
 
 // Frames returns rows of the bands of the first n frames.
 func (s *Spectrum) Frames(x []float32, n int) []float32 { return rounded(s.logs(x, n)) }
+
+// Loud is Frames, no less than the loudest less 8, plus 4, over 4, as of Whisper.
+func (s *Spectrum) Loud(x []float32, n int) []float32 {
+	frames := s.logs(x, n)
+	loudest := slices.Max(frames)
+	for i, v := range frames {
+		frames[i] = (max(v, loudest-8) + 4) / 4
+	}
+	return rounded(frames)
+}
 
 // Unit is Frames, with each band of the mean 0 and the deviation 1.
 func (s *Spectrum) Unit(x []float32, n int) []float32 {

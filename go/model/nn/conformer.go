@@ -47,13 +47,15 @@ type ConvModule struct {
 	Batch bool
 }
 
-// Convolve is x += pw2(SiLU(norm(dw(GLU(pw1(norm(x))))))): conv_pw1, conv_dw, which has taps of each channel, and conv_pw2.
+// Convolve is x += pw2(SiLU(norm(dw(GLU(pw1(norm(x))))))): conv_pw1, conv_dw, which has taps of each channel, and conv_pw2. There
+// are as many channels as conv_pw1 has pairs of rows.
 func (l Layer) Convolve(m ConvModule) {
-	n := l.Config.NEmbd
-	if n%kernel.Panel != 0 {
-		check(fmt.Errorf("key %q: %d, want a multiple of %d", l.Config.Arch+".embedding_length", n, kernel.Panel))
+	width := l.Config.NEmbd
+	n := l.channels(l.prefix+"conv_pw1") / 2
+	if n%kernel.Panel != 0 || n == 0 {
+		check(fmt.Errorf("tensor %q: %d channels, want a multiple of %d", l.prefix+"conv_pw1.weight", n, kernel.Panel))
 	}
-	first := kernel.Part{Matrix: l.Matrix("conv_pw1.weight", n, 2*n), Bias: l.optional("conv_pw1.bias", 2*n)}
+	first := kernel.Part{Matrix: l.Matrix("conv_pw1.weight", width, 2*n), Bias: l.optional("conv_pw1.bias", 2*n)}
 	l.Normed(l.normed(), l.X(), kernel.TokRows, m.Norm)
 	both := l.Floats("conv gate", kernel.TokRows, 2*n)
 	l.clipped(both, l.normed(), first, "conv_pw1")
@@ -61,9 +63,9 @@ func (l Layer) Convolve(m ConvModule) {
 	l.Add(kernel.Gate{Dst: both, Src: both, SrcCol: n, Cols: n, Fn: kernel.Sigmoid})
 	l.Add(kernel.NormRows{Dst: before, Src: both, Cols: n, Segs: 1, Kind: kernel.NoNorm, Scale: 1})
 	l.cut()
-	l.depthwise(after, before, m.Ahead)
+	l.depthwise(after, before, n, m.Ahead)
 	l.cuts = append(l.cuts, Cut{At: len(l.ops), Once: true})
-	l.inmost(after, m)
+	l.inmost(after, n, m)
 	l.Add(kernel.Gate{Dst: after, Src: after, Cols: n, Fn: kernel.Sigmoid})
 	l.clippedSum(after, n, "conv_pw2", "", 1)
 }
@@ -71,10 +73,9 @@ func (l Layer) Convolve(m ConvModule) {
 // maxConvTaps bounds the taps of a convolution over tokens.
 const maxConvTaps = 63
 
-// depthwise is the convolution over tokens, `ahead` of whose taps are of tokens behind the own one.
-func (l Layer) depthwise(dst, src kernel.Buf, ahead int) {
+// depthwise is the convolution over tokens of n channels, `ahead` of whose taps are of tokens behind the own one.
+func (l Layer) depthwise(dst, src kernel.Buf, n, ahead int) {
 	const name = "conv_dw.weight"
-	n := l.Config.NEmbd
 	taps := l.weights.Columns(l.prefix + name)
 	if ahead < 0 {
 		ahead = (taps - 1) / 2
@@ -99,22 +100,22 @@ func (l Layer) depthwise(dst, src kernel.Buf, ahead int) {
 }
 
 // inmost is the norm behind the convolution.
-func (l Layer) inmost(x kernel.Buf, m ConvModule) {
+func (l Layer) inmost(x kernel.Buf, n int, m ConvModule) {
 	c := l.Config
-	op := kernel.NormRows{Dst: x, Src: x, Cols: c.NEmbd, Segs: 1, Kind: c.Norm, Eps: c.Eps, Scale: 1}
+	op := kernel.NormRows{Dst: x, Src: x, Cols: n, Segs: 1, Kind: c.Norm, Eps: c.Eps, Scale: 1}
 	if m.Batch {
 		op.Kind = kernel.NoNorm
 	}
 	if !m.Batch && !l.Has(m.Inner+".weight") {
 		return
 	}
-	op.Weight, op.Bias = l.Vector(m.Inner+".weight", c.NEmbd), l.optional(m.Inner+".bias", c.NEmbd)
+	op.Weight, op.Bias = l.Vector(m.Inner+".weight", n), l.optional(m.Inner+".bias", n)
 	if m.Batch && l.Has(m.Inner+"_mean") {
 		const eps = 1e-5 // of torch's BatchNorm1d
-		w, bias, mean, variance := op.Weight, op.Bias, l.Vector(m.Inner+"_mean", c.NEmbd), l.Vector(m.Inner+"_var", c.NEmbd)
+		w, bias, mean, variance := op.Weight, op.Bias, l.Vector(m.Inner+"_mean", n), l.Vector(m.Inner+"_var", n)
 		by := func(i int) float64 { return float64(w[i]) / math.Sqrt(float64(variance[i])+eps) }
-		op.Weight = l.constants(m.Inner+" over deviations", c.NEmbd, by)
-		op.Bias = l.constants(m.Inner+" from means", c.NEmbd, func(i int) float64 {
+		op.Weight = l.constants(m.Inner+" over deviations", n, by)
+		op.Bias = l.constants(m.Inner+" from means", n, func(i int) float64 {
 			b := -float64(float64(mean[i]) * by(i))
 			if bias != nil {
 				b += float64(bias[i])
@@ -290,4 +291,152 @@ func floats(x []float64) []float32 {
 		y[i] = float32(v)
 	}
 	return y
+}
+
+// ShawAttention is attention within windows, whose scores are, beside the product of query and key, that of the query with the
+// embedding of their distance, attn_rel_pos_emb, which all heads share (Shaw et al. 2018). Windows have `window` tokens at most.
+func (l Layer) ShawAttention(norm string, window int, out string) {
+	const name = "attn_rel_pos_emb"
+	heads, d := l.NHead, l.HeadDim
+	q := l.queries(Attention{})
+	rows := l.weights.Rows(l.prefix + name)
+	if rows%2 == 0 || rows/2 < window-1 {
+		check(fmt.Errorf("tensor %q: %d rows, want one for each distance in %d tokens", l.prefix+name, rows, window))
+	}
+	n := 2*window - 1
+	m := must(l.weights.Repeated(l.prefix+name, d, rows, rows/2-(window-1), n, heads))
+	l.Normed(l.normed(), l.X(), kernel.TokRows, norm)
+	l.clippedQueries(q)
+	r := kernel.Relative{ByQuery: l.whole("scores by distance", heads*m.Out), ByKey: kernel.NoBuf, N: m.Out, Step: m.Out}
+	for i := range n {
+		r.At = append(r.At, int32(i))
+	}
+	act := l.headAct(d, m)
+	l.Add(kernel.ToAct{
+		Act: act, Src: q.buf, Rows: kernel.HeadRows, Cols: d, SrcCol: q.col[0], Heads: kernel.Spread{N: heads, Step: d},
+	})
+	l.Add(kernel.Matmul{
+		Dst: r.ByQuery, Act: act, Rows: kernel.HeadRows, Parts: []kernel.Part{{Matrix: m}}, Scale: l.AttnScale,
+		Heads: kernel.Spread{N: heads, Step: r.Step},
+	})
+	att := l.attendRows(q, l.AttnScale, kernel.Attend{Relative: r, Sight: kernel.OnlySpan})
+	l.clippedSum(att, heads*d, out, "", 1)
+}
+
+// attendRows keeps what is attended to, ends the part of the layer, and returns the results of attention.
+func (l Layer) attendRows(q projection, scale float32, attend kernel.Attend) kernel.Buf {
+	kv := l.cache(Attention{}, q)
+	heads := kernel.Heads{
+		NHead: l.NHead, NHeadKV: l.NHead, HeadDim: l.HeadDim, ValueDim: l.ValueDim, KV: l.kv, QKV: q.buf, Col: q.col,
+		Group: kv.group, KVOffset: kv.offset,
+	}
+	l.Add(kernel.StoreKV{Heads: heads, Scale: scale})
+	heads.QKV, heads.Col[0] = l.keepQueries(q), 0
+	att := l.Floats("att", kernel.TokRows, l.NHead*l.ValueDim)
+	attend.Heads, attend.Dst = heads, att
+	l.Add(attend)
+	return att
+}
+
+// Classes is x += a sum of rows weighted by the softmax of the products of x with as many others, plus biases: tokens before the
+// first that something is made of bring both (Input.First), behind x: a row with the bias behind it, and the row that is summed.
+// bias is the name of what is added.
+func (l Layer) Classes(bias string) {
+	n, wide := l.Config.NEmbd, l.Config.NEmbd+kernel.Panel
+	l.NHead, l.NHeadKV, l.HeadDim, l.ValueDim = 1, 1, wide, n
+	q := projection{buf: l.whole("classes", 2*wide+n), col: [3]int{0, wide, 2 * wide}}
+	l.Add(kernel.NormRows{Dst: q.buf, Src: l.X(), Cols: n, Segs: 1, Kind: kernel.NoNorm, Scale: 1})
+	l.one(q.buf, n, 1)
+	att := l.attendRows(q, 1, kernel.Attend{Side: kernel.SourceSide})
+	l.Add(kernel.NormRows{
+		Dst: l.X(), Src: att, Cols: n, Segs: 1, Kind: kernel.NoNorm, Scale: 1, Epilogue: kernel.Add, Bias: l.Vector(bias, n),
+	})
+}
+
+// BringClasses has tokens bring x and what Classes reads of them.
+func (b *Builder) BringClasses() {
+	n := b.Config.NEmbd
+	wide := n + kernel.Panel
+	b.BroughtAlone()
+	b.Add(kernel.Input{Dst: b.whole("classes", 2*wide+n), DstCol: wide, From: n, Cols: wide + n, Clear: true})
+}
+
+// one writes a panel of a number and zeros.
+func (b *Builder) one(dst kernel.Buf, col int, v float64) {
+	b.Add(kernel.NormRows{
+		Dst: dst, DstCol: col, Src: b.X(), Cols: kernel.Panel, Segs: 1, Kind: kernel.NoNorm, Scale: 1,
+		Weight: b.constants("a panel of zeros", kernel.Panel, func(int) float64 { return 0 }),
+		Bias: b.constants(fmt.Sprintf("%g and zeros", v), kernel.Panel, func(i int) float64 {
+			if i == 0 {
+				return v
+			}
+			return 0
+		}),
+	})
+}
+
+// BringWindows has tokens bring what a QFormer reads: a row, x behind it, and two panels, of which the first number is added to
+// scores of keys: of those that are x, and of those that are rows.
+func (b *Builder) BringWindows(width int) {
+	n := b.Config.NEmbd
+	b.Add(kernel.Input{Dst: b.whole("heard", width), Cols: width, Clear: true})
+	b.Add(kernel.Input{Dst: b.X(), From: width, Cols: n, Clear: true})
+	b.Add(kernel.Input{Dst: b.whole("seen keys", 2*kernel.Panel), From: width + n, Cols: 2 * kernel.Panel, Clear: true})
+}
+
+// QFormer is a layer of queries that see each other, and then rows of `width` numbers in their window, each behind a norm of the
+// sum (Li et al. 2023, "BLIP-2").
+func (l Layer) QFormer(width int) {
+	n := l.Config.NEmbd
+	for i, name := range []string{"self_attn", "cross_attn"} {
+		of, cols := l.X(), n
+		if i > 0 {
+			of, cols = l.whole("heard", width), width
+		}
+		wide := l
+		wide.HeadDim = l.HeadDim + kernel.Panel
+		w := wide.HeadDim
+		q := projection{buf: l.Floats("wide", kernel.TokRows, l.NHead*(2*w+l.HeadDim)), col: [3]int{0, l.NHead * w, 2 * l.NHead * w}}
+		plain := l.Floats("qkv", kernel.TokRows, n)
+		for j, letter := range []string{"_q", "_k", "_v"} {
+			src, in := of, cols
+			if j == 0 {
+				src, in = l.X(), n
+			}
+			part := kernel.Part{Matrix: l.Matrix(name+letter+".weight", in, n), Bias: l.optional(name+letter+".bias", n)}
+			l.clipped(plain, src, part, name+letter)
+			each := w
+			if j == 2 {
+				each = l.HeadDim
+			}
+			for h := range l.NHead {
+				l.Add(kernel.NormRows{
+					Dst: q.buf, DstCol: q.col[j] + h*each, Src: plain, SrcCol: h * l.HeadDim, Cols: l.HeadDim, Segs: 1, Kind: kernel.NoNorm,
+					Scale: []float32{l.AttnScale, 1, 1}[j],
+				})
+				at := q.col[j] + h*each + l.HeadDim
+				switch j {
+				case 0:
+					l.one(q.buf, at, 1)
+				case 1:
+					l.Add(kernel.NormRows{
+						Dst: q.buf, DstCol: at, Src: l.whole("seen keys", 2*kernel.Panel), SrcCol: i * kernel.Panel, Cols: kernel.Panel, Segs: 1,
+						Kind: kernel.NoNorm, Scale: 1,
+					})
+				}
+			}
+		}
+		att := wide.attendRows(q, 1, kernel.Attend{Sight: kernel.OnlySpan})
+		l.clippedSum(att, n, name+"_out", "", 1)
+		if l.Normalise(name + "_norm"); i == 0 {
+			l.cut() // what the second attention keeps takes the place of what the first did
+		}
+	}
+	m := l.channels(l.prefix + "ffn_up")
+	up := kernel.Part{Matrix: l.Matrix("ffn_up.weight", n, m), Bias: l.optional("ffn_up.bias", m)}
+	act, hidden := l.Act("qformer", kernel.TokRows, n, up.Matrix), l.Floats("ffn", kernel.TokRows, m)
+	l.Add(kernel.ToAct{Act: act, Src: l.X(), Cols: n})
+	l.Add(kernel.Matmul{Dst: hidden, Act: act, Parts: []kernel.Part{up}, Epilogue: kernel.Apply, Fn: kernel.GELUErf})
+	l.clippedSum(hidden, m, "ffn_down", "", 1)
+	l.Normalise("ffn_norm")
 }

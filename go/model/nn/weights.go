@@ -24,6 +24,9 @@ type Weights interface {
 	Regrouped(name string, in, out, n int) (kernel.Matrix, error)
 	// Rows returns how many rows a matrix has, by its last dimension that is not one; 0: there is no such tensor.
 	Rows(name string) int
+	// Repeated returns n of the rows of a matrix, from number `from` on, `times` times as floats, with rows of zeros behind them up to
+	// whole panels.
+	Repeated(name string, in, of, from, n, times int) (kernel.Matrix, error)
 	// Columns returns how many columns the rows of a matrix have; 0: there is no such tensor.
 	Columns(name string) int
 	// Stack returns matrices for products that are a tensor each.

@@ -80,7 +80,7 @@ var kinds = []*Kind{
 	&adapter, &ldpv2, &mimovl, &step3vl,
 	&qwen25oSight,
 	&gemma4ua, &gemma4a, &lfm2a, &parakeet, &qwen2a, &ultravox, &voxtral, &musicflamingo, &qwen3a,
-	&qwen25o, &meralion,
+	&qwen25o, &meralion, &graniteSpeech,
 }
 
 // A Part of a prompt is a text, whose control tokens are tokens, or what the encoder makes of an input.
@@ -148,6 +148,7 @@ type Encoder struct {
 
 // settings are what kinds read beside the sizes of the layers.
 type settings struct {
+	blocks    blocks     // of Granite Speech
 	Side      int        // pixels of the square pictures that the encoder was trained on
 	Patch     int        // pixels of a side of a patch
 	Merge     int        // patches of a side of a row; 1: each is one
@@ -227,7 +228,8 @@ func Read(f *gguf.File, s Sense) (*Encoder, error) {
 		return nil, err
 	}
 	for _, t := range f.Tensors { // tables are read whole, and not by the program
-		if t.Type != gguf.F32 && t.Type != gguf.F16 && t.Type != gguf.BF16 && e.tables[t.Name].rows > 0 {
+		of := e.tables[t.Name]
+		if t.Type != gguf.F32 && t.Type != gguf.F16 && t.Type != gguf.BF16 && of.rows > 0 && !of.quantized {
 			return nil, fmt.Errorf("tensor %q: type %v, want F32, F16 or BF16", t.Name, t.Type)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 // A table is a small tensor that Go reads: embeddings of positions that pictures of other sizes interpolate.
 type table struct {
 	columns, rows int
+	quantized     bool // it may be
 	v             []float32
 }
 
@@ -39,7 +40,7 @@ func (e *Encoder) read(k *Keys, name string, columns int) table {
 		k.Check(fmt.Errorf("tensor %q: shape %v, want rows of %d numbers, and at most %d", name, t.Dims, columns, maxTable))
 	}
 	typ := kernel.Type(t.Type)
-	made := table{columns, int(n) / columns, make([]float32, n)}
+	made := table{columns: columns, rows: int(n) / columns, v: make([]float32, n)}
 	k.Check(typ.Check(int(n)))
 	if t.Data != nil { // else the file is an outline
 		if want := kernel.RowBytes(typ, int(n)); len(t.Data) < want {
@@ -50,6 +51,14 @@ func (e *Encoder) read(k *Keys, name string, columns int) table {
 		}
 	}
 	return made
+}
+
+// product reads a matrix for products as a table, which may be quantized.
+func (e *Encoder) product(k *Keys, name string, columns int) table {
+	t := e.table(k, name, columns)
+	t.quantized = true
+	e.tables[name] = t
+	return t
 }
 
 // row returns a row of the table.
