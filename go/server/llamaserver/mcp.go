@@ -48,7 +48,7 @@ type (
 		Server  string `json:"server"`
 		Content string `json:"content"`
 		// Parts are the content of a message that answers the call, where it has pictures or sounds.
-		Parts *chat.Content `json:"parts,omitempty"`
+		Parts jsontext.Value `json:"parts,omitzero"`
 	}
 )
 
@@ -143,7 +143,9 @@ func (s *API) callTool(req *answer.Request) error {
 	}
 	out := mcpResult{Object: "mcp.result", Name: q.name, Server: server, Content: content.Named()}
 	if content.Media() != nil {
-		out.Parts = &content
+		if out.Parts, err = stdjson.Marshal(content); err != nil {
+			return err
+		}
 	}
 	req.Send(out)
 	return nil
