@@ -26,16 +26,8 @@ type eye struct {
 
 // TestEyes compares the rows of small encoders with those of their publishers' mathematics.
 func TestEyes(t *testing.T) {
-	data, err := os.ReadFile("testdata/eyes.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all []eye
-	if err := json.Unmarshal(data, &all); err != nil || len(all) == 0 {
-		t.Fatalf("%d cases, %v", len(all), err)
-	}
 	pool, budget := testPool(t, 1), mem.NewBudget(1<<28, "a test")
-	for _, c := range all {
+	for _, c := range eyes(t) {
 		t.Run(c.Name, func(t *testing.T) {
 			e := encoder(t, c.write(t), projector.Sight, EncoderFile, kvEncoder, pool, budget)
 			p := &picture.RGB{Width: c.Size[0], Height: c.Size[1], Pix: make([]byte, 3*c.Size[0]*c.Size[1])}
@@ -60,8 +52,20 @@ func TestEyes(t *testing.T) {
 	}
 }
 
+func eyes(t testing.TB) (all []eye) {
+	t.Helper()
+	data, err := os.ReadFile("testdata/eyes.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(data, &all); err != nil || len(all) == 0 {
+		t.Fatalf("%d cases, %v", len(all), err)
+	}
+	return all
+}
+
 // write writes the file, and returns its path.
-func (c eye) write(t *testing.T) string {
+func (c eye) write(t testing.TB) string {
 	t.Helper()
 	w := gguf.NewWriter()
 	layers := 0
@@ -107,7 +111,7 @@ func (c eye) write(t *testing.T) string {
 	return path
 }
 
-func float(t *testing.T, s string) float64 {
+func float(t testing.TB, s string) float64 {
 	x, err := strconv.ParseFloat(s, 64)
 	if err != nil {
 		t.Fatal(err)

@@ -138,6 +138,9 @@ func (d *draft) arch() string {
 
 // mutate changes a model's file once.
 func (z *zoo) mutate(d *draft, r *mutate.Dice) {
+	if len(d.kvs) == 0 || len(d.tensors) == 0 { // of which the last one was dropped
+		return
+	}
 	kv := &d.kvs[r.Below(len(d.kvs))]
 	x := &d.tensors[r.Below(len(d.tensors))]
 	switch r.Below(16) {

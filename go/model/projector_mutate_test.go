@@ -25,6 +25,9 @@ func FuzzProjectors(f *testing.F) {
 	for _, path := range paths {
 		z.models, z.names = append(z.models, read(f, path)), append(z.names, filepath.Base(path))
 	}
+	for _, c := range eyes(f) {
+		z.models, z.names = append(z.models, read(f, c.write(f))), append(z.names, c.Name)
+	}
 	z.index()
 	for i := range z.models {
 		f.Add(uint16(i), []byte{byte(i), 1, byte(i >> 1), 3, 5, 8, 13})

@@ -118,7 +118,7 @@ func readPublished(t *testing.T, path string) (p published) {
 	return p
 }
 
-func number(t *testing.T, s string) int {
+func number(t testing.TB, s string) int {
 	n, err := strconv.Atoi(s)
 	if err != nil {
 		t.Fatal(err)
@@ -197,7 +197,7 @@ func (p published) write(t *testing.T, without, with string) string {
 }
 
 // keyValue returns a value of metadata.
-func keyValue(t *testing.T, typ string, words []string) any {
+func keyValue(t testing.TB, typ string, words []string) any {
 	switch typ {
 	case "u32":
 		return parsed(t, words, parseUint32)[0]
@@ -240,7 +240,7 @@ func parseFloat32(s string) (float32, error) {
 }
 
 // parsed returns the values of words, of which one may be value*count.
-func parsed[T any](t *testing.T, words []string, parse func(string) (T, error)) (all []T) {
+func parsed[T any](t testing.TB, words []string, parse func(string) (T, error)) (all []T) {
 	for _, word := range words {
 		count := 1
 		if i := strings.LastIndexByte(word, '*'); i >= 0 {
