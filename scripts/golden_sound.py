@@ -199,7 +199,11 @@ def of_lfm2a(f, n):
     return linear(torch.nn.functional.gelu(linear(h, **f.linear("mm.a.mlp.1", 32, 40))), **f.linear("mm.a.mlp.3", 40, 32))
 
 
-def of_granite(f, n):
+def of_granite_plus(f, n):
+    return of_granite(f, n, (0, 1))
+
+
+def of_granite(f, n, features=()):
     bands, width, heads, wide, classes, block, most, taps, layers = 8, 32, 2, 48, 11, 20, 24, 15, 2
     x = np.pad(noise("sound", n).astype(np.float32).astype(np.float64), 256, mode="reflect")
     window = np.pad(window_function(400, "hann"), 56)
@@ -212,7 +216,7 @@ def of_granite(f, n):
         output_dim=classes, context_size=block, max_pos_emb=most, conv_kernel_size=taps, feedforward_mult=2)
     former = transformers.AutoConfig.for_model(
         "blip_2_qformer", hidden_size=width, num_hidden_layers=2, num_attention_heads=2, intermediate_size=wide,
-        encoder_hidden_size=width, cross_attention_frequency=1)
+        encoder_hidden_size=width * (len(features) + 1), cross_attention_frequency=1)
     weights = nested(input_linear=f.linear("a.input_projection", 2 * bands, width), out=f.linear("a.enc_ctc_out", width, classes),
                      out_mid=f.linear("a.enc_ctc_out_mid", classes, width))
     for i in range(layers):
@@ -234,18 +238,23 @@ def of_granite(f, n):
             weights |= {f"{p}conv.{name}_conv.{e}": v[..., None] if e == "weight" else v
                         for e, v in f.linear(f"{a}conv_{ours}", of, to).items()}
         weights[p + "conv.depth_conv.conv.weight"] = f.get(a + "conv_dw.weight", 2 * width, taps)[:, None]
-    h = loaded(granite.GraniteSpeechCTCEncoder(encoder), "", weights)(torch.tensor(m, dtype=torch.float32)[None]).last_hidden_state
+    tower, kept = loaded(granite.GraniteSpeechCTCEncoder(encoder), "", weights), {}
+    for i, part in enumerate([tower.input_linear, *tower.layers]):
+        part.register_forward_hook(lambda _, given, made, i=i: kept.update({i: made.clone()}))
+    h = tower(torch.tensor(m, dtype=torch.float32)[None]).last_hidden_state
+    h = torch.cat([kept[i] for i in features] + [h], -1)
     query, weights = f.get("a.proj_query", 3, width, scale=0.6), nested(layernorm=f.affine("a.proj_norm", width))
     for i in range(2):
         a, p = f"a.proj_blk.{i}.", f"encoder.layer.{i}."
         for theirs, ours in (("attention", "self_attn"), ("crossattention", "cross_attn")):
             for name, x in (("attention.query", "q"), ("attention.key", "k"), ("attention.value", "v"), ("output.dense", "out")):
-                weights |= nested(**{f"{p}{theirs}.{name}": f.linear(f"{a}{ours}_{x}", width, width)})
+                of = h.shape[-1] if ours == "cross_attn" and x in "kv" else width
+                weights |= nested(**{f"{p}{theirs}.{name}": f.linear(f"{a}{ours}_{x}", of, width)})
             weights |= nested(**{f"{p}{theirs}.output.LayerNorm": f.affine(f"{a}{ours}_norm", width)})
         weights |= nested(**{p + "intermediate_query.dense": f.linear(a + "ffn_up", width, wide),
                              p + "output_query.dense": f.linear(a + "ffn_down", wide, width),
                              p + "output_query.LayerNorm": f.affine(a + "ffn_norm", width)})
-    h = torch.nn.functional.pad(h, (0, 0, 0, -h.shape[1] % 15)).reshape(-1, 15, width)
+    h = torch.nn.functional.pad(h, (0, 0, 0, -h.shape[1] % 15)).reshape(-1, 15, h.shape[-1])
     former._attn_implementation = "eager"
     h = loaded(blip.Blip2QFormerModel(former), "", weights)(
         query_embeds=query.expand(len(h), -1, -1), encoder_hidden_states=h).last_hidden_state
@@ -254,11 +263,12 @@ def of_granite(f, n):
 
 FAST = dict(embedding_length=32, feed_forward_length=48, block_count=2, num_mel_bins=16, projection_dim=32) | {
     "attention.head_count": 2, "attention.layer_norm_epsilon": 1e-5}
+GRANITE = FAST | {"chunk_size": 20, "conv_kernel_size": 15, "max_pos_emb": 24, "projector.window_size": 15,
+                  "projector.downsample_rate": 5, "projector.head_count": 2}
 FILES = {"parakeet": (of_parakeet, FAST | dict(subsampling_factor=8, conv_kernel_size=9), 64500),
          "lfm2a": (of_lfm2a, FAST, 340000),
-         "granite_speech": (of_granite, FAST | {"chunk_size": 20, "conv_kernel_size": 15, "max_pos_emb": 24,
-                                                "projector.window_size": 15, "projector.downsample_rate": 5,
-                                                "projector.head_count": 2}, 90000)}
+         "granite_speech": (of_granite, GRANITE, 90000),
+         "granite_speech/features": (of_granite_plus, GRANITE | {"feature_layer": [0, 1]}, 90000)}
 
 
 def qwen25omni(of, weights, n):

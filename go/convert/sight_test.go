@@ -111,7 +111,7 @@ func TestHearingOfFiles(t *testing.T) {
 	type hearingFile struct {
 		Name    string
 		Samples int
-		Keys    map[string]float64
+		Keys    map[string]any
 		Tensors []string
 		Shape   [2]int
 		Numbers []float64
@@ -123,13 +123,21 @@ func TestHearingOfFiles(t *testing.T) {
 			g := gguf.NewWriter()
 			g.Set("general.architecture", "clip")
 			g.Set("clip.has_audio_encoder", true)
-			g.Set("clip.projector_type", c.Name)
+			kind, _, _ := strings.Cut(c.Name, "/")
+			g.Set("clip.projector_type", kind)
 			for key, v := range c.Keys {
-				if v < 1 {
-					g.Set("clip.audio."+key, float32(v))
-					continue
+				switch key = "clip.audio." + key; v := v.(type) {
+				case []any:
+					var list []uint32
+					for _, n := range v {
+						list = append(list, uint32(n.(float64)))
+					}
+					g.Set(key, list)
+				case float64:
+					if g.Set(key, uint32(v)); v < 1 {
+						g.Set(key, float32(v))
+					}
 				}
-				g.Set("clip.audio."+key, uint32(v))
 			}
 			for _, line := range c.Tensors {
 				words := strings.Fields(line)

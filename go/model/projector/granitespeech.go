@@ -3,6 +3,7 @@ package projector
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/quern-llm/quern/go/internal/exactmath"
 	"github.com/quern-llm/quern/go/kernel"
@@ -25,7 +26,14 @@ var graniteSpeech = Kind{
 		k.Int("max_pos_emb", 1, 1<<16)
 		k.Int("conv_kernel_size", 1, maxStack) // as many as the tensors have
 		if k.Has("feature_layer") {
-			k.Fail("feature_layer", "results of several layers are not supported")
+			list, err := k.File.Ints(k.Name("feature_layer"))
+			k.Check(err)
+			for i, il := range list {
+				if il < 0 || il >= int64(len(c.Layers)) || i > 0 && il <= list[i-1] {
+					k.Fail("feature_layer", "%v, want rising numbers of layers, 0 to %d", list, len(c.Layers)-1)
+				}
+				s.features = append(s.features, int(il))
+			}
 		}
 		if c.NEmbd%(kernel.Panel*s.heads) != 0 || c.Sound.Bands%2 != 0 || len(c.Layers) < 2 {
 			k.Fail("projector.head_count", "%d heads of %d columns, %d bands of two frames, %d layers; want multiples of %d, an even number, "+
@@ -56,10 +64,18 @@ var graniteSpeech = Kind{
 			l.HalfStep("_1")
 			l.Normalise("ln2")
 		}
+		kept, width := b.Keep(len(s.features)+1), s.width(c.NEmbd)
+		keep := func(il int) {
+			if i := slices.Index(s.features, il); i >= 0 {
+				kept.Put(i)
+			}
+		}
 		b.Patches(c.Sound.Bands, "", "a.input_projection.weight")
+		keep(0)
 		b.BegunRows()
 		for il, sizes := range c.Layers {
 			b.RowLayer(fmt.Sprintf("a.blk.%d.", il), sizes, layer)
+			keep(il + 1)
 			if il+1 == len(c.Layers)/2 {
 				b.Beside(1).Again(nil, b.BringClasses)
 				b.RowLayer("a.", sizes, func(l Layer) { l.Classes("enc_ctc_out_mid.bias") })
@@ -68,13 +84,14 @@ var graniteSpeech = Kind{
 		}
 		asking := *c
 		asking.Eps = qformerEps
-		b.Beside(1).Again(&asking, func() { b.BringWindows(c.NEmbd) })
+		kept.Put(len(s.features))
+		kept.Strand().Again(&asking, func() { b.BringWindows(width) })
 		sizes := c.Layers[0]
 		sizes.NHead, sizes.NHeadKV = s.heads, s.heads
 		sizes.HeadDim, sizes.ValueDim = c.NEmbd/s.heads, c.NEmbd/s.heads
 		sizes.AttnScale = float32(1 / math.Sqrt(float64(sizes.HeadDim)))
 		for il := range 2 {
-			b.RowLayer(fmt.Sprintf("a.proj_blk.%d.", il), sizes, func(l Layer) { l.QFormer(c.NEmbd) })
+			b.RowLayer(fmt.Sprintf("a.proj_blk.%d.", il), sizes, func(l Layer) { l.QFormer(width) })
 		}
 		b.Beside(1).Product("a.proj_linear").Out()
 	},
@@ -97,9 +114,13 @@ const qformerEps = 1e-12
 // blocks are what Granite Speech has beside its layers.
 type blocks struct {
 	block, window, heads int
+	features             []int // whose results the queries ask too, by how many layers there are before them
 	classes, biases, mid table // what it would write: rows to multiply, what is added, and by columns what is made of them
 	queries              table
 }
+
+// width returns how many columns a row that the queries ask has.
+func (s *blocks) width(n int) int { return n * (len(s.features) + 1) }
 
 // centred normalises a row to the mean 0 and the deviation 1, times weights, plus biases.
 func centred(row, weights, biases []float32, eps float64) {
@@ -131,7 +152,8 @@ func (e *Encoder) blocked(spectrum []float32, tokens int) *Input {
 	s, n := &e.blocks, e.Config.NEmbd
 	bands, each, asked := e.Config.Sound.Bands, s.window+s.queries.rows, s.queries.rows
 	windows := (tokens + s.window - 1) / s.window
-	heard := &Input{Tokens: windows * each, Columns: 2*n + 2*kernel.Panel}
+	width := s.width(n)
+	heard := &Input{Tokens: windows * each, Columns: width + n + 2*kernel.Panel}
 	heard.From = func(i int) []int32 {
 		if at := i/each*s.window + i%each; i%each < s.window && at < tokens {
 			return []int32{int32(at)}
@@ -145,10 +167,10 @@ func (e *Encoder) blocked(spectrum []float32, tokens int) *Input {
 	heard.Row = func(dst []float32, i int) {
 		clear(dst)
 		if j := i%each - s.window; j >= 0 {
-			copy(dst[n:], s.queries.row(j))
-			dst[2*n+kernel.Panel] = unseen
+			copy(dst[width:], s.queries.row(j))
+			dst[width+n+kernel.Panel] = unseen
 		} else {
-			dst[2*n] = unseen
+			dst[width+n] = unseen
 		}
 	}
 	second := &Input{Tokens: tokens, Columns: n, Windows: windowsOf(tokens, s.block), Again: heard}
