@@ -322,7 +322,12 @@ func TestAnimation(t *testing.T) {
 }
 
 func FuzzAnimation(f *testing.F) {
-	f.Add(read(f, "two-frames-160x120.gif"))
+	small := image.NewPaletted(image.Rect(0, 0, 2, 1), color.Palette{color.NRGBA{}, color.NRGBA{200, 0, 0, 255}})
+	var b bytes.Buffer
+	if err := gif.EncodeAll(&b, &gif.GIF{Image: []*image.Paletted{small, small}, Delay: []int{5, 0}, Disposal: []byte{3, 2}}); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b.Bytes()) // a long one is minimised without end
 	f.Fuzz(func(t *testing.T, data []byte) {
 		frames, err := Animation(t.Context(), data, Limits{Pixels: 1 << 16})
 		n := 0
