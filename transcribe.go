@@ -116,8 +116,8 @@ func (m *Model) transcribe(ctx context.Context, s *Speech, tell func(Segment) bo
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case errors.As(err, &wrong):
-		field := map[string]string{"language": "Language", "translate": "Translate", "prompt": "Prompt"}[wrong.Option]
-		return nil, &failure{ErrInvalid, fmt.Errorf("Speech.%s: %w", field, err)}
+		field := map[string]string{"language": "Speech.Language", "translate": "Speech.Translate", "prompt": "Speech.Prompt"}[wrong.Option]
+		return nil, &failure{ErrInvalid, fmt.Errorf("%s: %w", field, err)}
 	}
 	return nil, classify(err, ErrInternal)
 }
