@@ -47,8 +47,13 @@ func TestRoomIsGivenBack(t *testing.T) {
 		if i%3 == 0 {
 			r.Deadline = time.Now().Add(100 * time.Millisecond)
 		}
-		k, c := submit(t, l, r)
-		tickets, all = append(tickets, k), append(all, c)
+		k, err := l.Submit(r)
+		if busy := new(BusyError); errors.As(err, &busy) && i%3 == 0 {
+			continue // on a slow machine it would wait past its deadline
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		tickets, all = append(tickets, k), append(all, r.Sink.(*catcher))
 	}
 	for end := time.Now().Add(time.Minute); requestsBytes(l) < before+10<<20; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {

@@ -367,8 +367,13 @@ func (l *Loop) slice(w *work, until time.Time) (done bool, err error) {
 			return false, err
 		}
 	}
-	for done = w.run.Step(); !done && time.Now().Before(until) && len(l.wake) == 0; {
-		done = w.run.Step()
+	last := time.Now()
+	for done = w.run.Step(); !done && len(l.wake) == 0; done = w.run.Step() {
+		now := time.Now()
+		if now.Add(now.Sub(last)).After(until) { // there is no time for another step as long
+			break
+		}
+		last = now
 	}
 	return done, l.e.encoders.loaded[w.sense].Damaged()
 }

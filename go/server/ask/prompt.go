@@ -121,7 +121,9 @@ func readPrompt(r *field.Reader) (p Prompt, err error) {
 func (p *Prompt) element(r *field.Reader) error {
 	if r.Kind() == '"' {
 		s, err := r.Text(wantPrompt)
-		*p = append(*p, PromptPart{Text: s})
+		if s != "" || len(*p) == 0 { // else it has no tokens
+			*p = append(*p, PromptPart{Text: s})
+		}
 		return err
 	}
 	if r.Kind() != '0' {
