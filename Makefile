@@ -32,7 +32,7 @@ VERSION ?=
 VCS     := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo true || echo false)
 LDFLAGS := -s -w -X main.version=$(VERSION) -linkmode external -extldflags "-static"
 
-.PHONY: help all setup lib lib-arm64 lib-asan lib-clang libquern run test check check-clang sanitize bench report image release lint fuzz mutate golden clean
+.PHONY: help all setup lib lib-asan lib-clang libquern run test check check-clang sanitize bench report image release lint fuzz mutate golden clean
 .DELETE_ON_ERROR:
 
 all: lib
@@ -55,8 +55,6 @@ lib: setup
 		cmake --build $(BUILD) --parallel $(shell nproc)'
 
 # The library and its checks for other processors, by other compilers, with other options.
-lib-arm64:
-	@$(MAKE) lib BUILD=build-arm64 CMAKE_ARGS=-DCMAKE_TOOLCHAIN_FILE=scripts/aarch64-toolchain.cmake
 lib-asan:
 	@$(MAKE) lib BUILD=build-asan CMAKE_ARGS='-DQN_SANITIZE=ON -DCMAKE_BUILD_TYPE=Debug'
 lib-clang:

@@ -2,11 +2,13 @@
 # Programs of another module (contrib/examples), which have this one as `go get` gives it to its users: packed, without
 # the library of CMake, without tags and without the network. They run, and compute the published bits.
 #
-#	outside.sh [ARCH]    for another architecture, one of them, under QEMU
+#	outside.sh [ARCH]    for another architecture, one of them, under QEMU, and the checks of C with what the go command
+#	                     made of it
 #
 # The folder is always the same, and so are the commands: the go command compiles C again only where it changed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+root=$PWD
 arch=${1:-$(go env GOARCH)}
 name=github.com/quern-llm/quern version=v0.0.0
 work=$PWD/build/outside-$arch
@@ -56,6 +58,18 @@ else
 fi
 go test -c -vet=off -o verify.test "$name/go/verify"
 "${run[@]}" ./verify.test -test.short
+
+if ((${#run[@]})); then
+	rm -rf "$work/objects"
+	for package in $(go list -deps "$name/go/kernel" | grep "^$name/csrc"); do
+		mkdir -p "$work/objects/$package"
+		(cd "$work/objects/$package" && ar x "$(cd "$work/program" && go list -export -f '{{.Export}}' "$package")")
+	done
+	mapfile -t objects < <(find "$work/objects" -name '_x*.o')
+	"$CC" -std=c11 -O2 -I"$root/csrc" -I"$root/csrc/tests" -I"$root/include" -include "$root/csrc/base.h" -o "$work/check" \
+		"$root"/csrc/tests/*.c "${objects[@]}" -lm -pthread
+	"$root/scripts/check.sh" "${run[@]}" "$work/check" --quick
+fi
 
 # A change of a header is one of every folder of C.
 stale() { go list -f '{{.Stale}}' "$name/csrc/scalar"; }

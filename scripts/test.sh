@@ -7,17 +7,6 @@ cd "$(dirname "$0")/.."
 
 scripts/setup.sh test
 
-arm64() {
-	make lib-arm64 && scripts/check.sh qemu-aarch64 -cpu max build-arm64/csrc/check --quick # max: with dotprod and i8mm
-}
-
-# The published bits come out of Arm's instruction sets too.
-verify_arm64() {
-	GOARCH=arm64 CGO_ENABLED=1 CC=aarch64-linux-gnu-gcc QN_LIB=$PWD/build-arm64/csrc \
-		scripts/go.sh test -c -ldflags '-linkmode external -extldflags "-static"' -o build-arm64/verify.test ./go/verify &&
-		qemu-aarch64 -cpu max build-arm64/verify.test -test.short
-}
-
 # Modules that join Quern to frameworks, whose dependencies are theirs alone. Packages are compiled once, for vet and tests.
 # A dependency of Eino's stores pointers where cgocheck2 forbids it.
 adapters() {
@@ -56,9 +45,7 @@ ahead "programs of another module" scripts/outside.sh
 arm=
 if command -v aarch64-linux-gnu-gcc >/dev/null && command -v qemu-aarch64 >/dev/null; then
 	arm=1
-	export -f arm64 verify_arm64
-	ahead "C kernels, Arm under QEMU" arm64
-	ahead "the published bits, Arm under QEMU" verify_arm64
+	ahead "program, bits and C, Arm under QEMU" scripts/outside.sh arm64
 fi
 stage "bin/quern is static" static
 stage "the image of bin/quern" scripts/release.sh image
@@ -96,8 +83,7 @@ done
 stage "go test, races and pointers to C" env GOEXPERIMENT=cgocheck2 scripts/go.sh test -vet=off -timeout 20m -short -race "${boundary[@]}" "${entered[@]}"
 finish "programs of another module"
 if [[ $arm ]]; then
-	finish "C kernels, Arm under QEMU"
-	finish "the published bits, Arm under QEMU"
+	finish "program, bits and C, Arm under QEMU"
 else
 	skip "Arm under QEMU" "no aarch64-linux-gnu-gcc or no qemu-aarch64"
 fi
