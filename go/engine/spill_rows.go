@@ -30,9 +30,9 @@ func (f *rowFetch) drop() {
 	}
 }
 
-// rowKey is the key of a page of rows. The root has the profile of the numbers, and the hash the projector.
+// rowKey is the key of a page of rows. The root has the profile of the numbers, and the hash the projector with its type.
 func (s *spill) rowKey(hash [sha256.Size]byte, page int) diskcache.Key {
-	b := fmt.Appendf(nil, "%s rows of a medium %s %v %d", s.root[:], hash[:], s.l.e.config.Media.Type, page)
+	b := fmt.Appendf(nil, "%s rows of a medium %s %d", s.root[:], hash[:], page)
 	return sha256.Sum256(b)
 }
 

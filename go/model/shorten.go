@@ -75,14 +75,15 @@ type even struct {
 
 // Even implements nn.Weights.
 func (w *weights) Even(norm string, mats ...kernel.Matrix) ([]float32, bool) {
+	name := norm + " evened"
+	by := w.byVec[name] // nil: it is asked for the first time
 	for _, m := range mats {
-		if own := w.byName[m.Name]; own == nil || !own.shortened {
+		if own := w.byName[m.Name]; own == nil || !own.shortened || own.columns != by { // or another norm is before it too
 			return nil, false
 		}
 	}
-	name := norm + " evened"
-	if v, ok := w.byVec[name]; ok {
-		return v.v, true
+	if by != nil {
+		return by.v, true
 	}
 	v := w.byVec[norm]
 	w.Floats(name, v.n)
@@ -170,11 +171,9 @@ func addColumns(sums []float64, t *gguf.Tensor, rows int) error {
 				return err
 			}
 			for c, x := range part {
-				sums[from+c] += square(x)
+				sums[from+c] += float64(x) * float64(x) // exact: fused or not is the same
 			}
 		}
 		return nil
 	})
 }
-
-func square(x float32) float64 { return float64(float64(x) * float64(x)) }

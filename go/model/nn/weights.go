@@ -56,7 +56,8 @@ type Weights interface {
 	Squares(name, norm string) ([]float64, error)
 	// Even multiplies the columns of matrices that have fewer bits than in the file, before they lose these, by the numbers
 	// that it returns: EvenFactors of the weights of a norm, a vector of that name that was asked for before. It does nothing
-	// and reports false if a matrix keeps its bits. The numbers are nil as long as there is no memory.
+	// and reports false if a matrix keeps its bits, or another norm is before it too. The numbers are nil as long as there is
+	// no memory.
 	Even(norm string, mats ...kernel.Matrix) (by []float32, ok bool)
 	// Floats returns memory for n floats that are computed from the weights, under a
 	// name of the caller's. It is nil until one is known.
