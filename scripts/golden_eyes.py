@@ -2,7 +2,8 @@
 """What encoders of pictures that transformers lacks make of one, written in torch after their publishers' code: the witness of
 go/model/projector.
 
-Needs torch, and nothing that the build or the tests need.
+Needs torch, Pillow and transformers, and nothing that the build or the tests need. A kind that transformers has only without
+its processor, or that no converter writes, is computed by its classes.
 
     golden_eyes.py            write go/model/testdata/eyes.json
     golden_eyes.py NAME...    only these cases
@@ -32,10 +33,10 @@ LAYERS, WIDTH, FF, HEADS, PATCH, SIDE = 2, 32, 48, 2, 4, 16
 COUNT = 32
 
 
-def keys(kind, *more, width=WIDTH, side=SIDE):
+def keys(kind, *more, width=WIDTH, side=SIDE, embd=WIDTH):
     v = "clip.vision."
     return ["general.architecture str \"clip\"", "clip.has_vision_encoder bool true", f'clip.projector_type str "{kind}"',
-            f"{v}embedding_length u32 {WIDTH}", f"{v}feed_forward_length u32 {FF}", f"{v}block_count u32 {LAYERS}",
+            f"{v}embedding_length u32 {embd}", f"{v}feed_forward_length u32 {FF}", f"{v}block_count u32 {LAYERS}",
             f"{v}attention.head_count u32 {HEADS}", f"{v}attention.layer_norm_epsilon f32 1e-06",
             f"{v}projection_dim u32 {width}", f"{v}image_size u32 {side}", f"{v}patch_size u32 {PATCH}",
             f"{v}image_mean f32[] 0.5*3", f"{v}image_std f32[] 0.5*3", *more]
@@ -49,19 +50,19 @@ def norm(name, n, bias=True):
     return {name + ".weight": (n,)} | ({name + ".bias": (n,)} if bias else {})
 
 
-def vit(bias=True):
+def vit(bias=True, embd=WIDTH):
     """The tensors of layers."""
     t, block = {}, "v.blk.#."
     for name in ("ln1", "ln2"):
-        t |= norm(block + name, WIDTH)
+        t |= norm(block + name, embd)
     for name in ("attn_q", "attn_k", "attn_v", "attn_out"):
-        t |= linear(block + name, WIDTH, WIDTH, bias)
-    return t | linear(block + "ffn_up", WIDTH, FF) | linear(block + "ffn_down", FF, WIDTH)
+        t |= linear(block + name, embd, embd, bias)
+    return t | linear(block + "ffn_up", embd, FF) | linear(block + "ffn_down", FF, embd)
 
 
-def siglip(positions=SIDE // PATCH):
-    return {"v.patch_embd.weight": (PATCH, PATCH, 3, WIDTH), "v.patch_embd.bias": (WIDTH,),
-            "v.position_embd.weight": (WIDTH, positions ** 2), **vit(), **norm("v.post_ln", WIDTH)}
+def siglip(positions=SIDE // PATCH, embd=WIDTH):
+    return {"v.patch_embd.weight": (PATCH, PATCH, 3, embd), "v.patch_embd.bias": (embd,),
+            "v.position_embd.weight": (embd, positions ** 2), **vit(embd=embd), **norm("v.post_ln", embd)}
 
 
 def spread(name, dims):
@@ -317,6 +318,60 @@ def mimo(w, x):
     return mlp(w, squares(w.norm(h, "v.post_ln"), x), F.gelu, "mm.0", "mm.2")
 
 
+# What transformers calls tensors of Granite Vision, and how files do.
+GRANITE = [(f"qformer.encoder.layer.0.{theirs}", ours) for theirs, ours in (
+    [(f"{kind}attention.attention.{n}", f"{stem}_attn_{n[0]}") for kind, stem in (("", "self"), ("cross", "cross"))
+     for n in ("query", "key", "value")]
+    + [(f"{kind}attention.output.{n}", f"{stem}_attn_{end}") for kind, stem in (("", "self"), ("cross", "cross"))
+       for n, end in (("dense", "out"), ("LayerNorm", "norm"))]
+    + [("intermediate_query.dense", "ffn_up"), ("output_query.dense", "ffn_down"), ("output_query.LayerNorm", "ffn_norm")])]
+GRANITE += [("qformer.layernorm", "post_norm"), ("norm", "norm"), ("out_linear", "linear")]
+GRANITE_WIDTH, GRANITE_SIDE, GRANITE_GRIDS = 128, 32, [[32, 32], [32, 64], [64, 32]]
+
+
+def granite(w, x):
+    from transformers import Granite4VisionConfig
+    from transformers.models.granite4_vision.modeling_granite4_vision import Granite4VisionModel
+    from transformers.models.llava_next.image_processing_pil_llava_next import LlavaNextImageProcessorPil
+
+    m = Granite4VisionModel(Granite4VisionConfig(
+        vision_config=dict(model_type="siglip_vision_model", hidden_size=GRANITE_WIDTH, intermediate_size=FF, num_hidden_layers=LAYERS,
+                           num_attention_heads=HEADS, image_size=GRANITE_SIDE, patch_size=PATCH),
+        text_config=dict(hidden_size=WIDTH, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32, vocab_size=64),
+        qformer_config=dict(model_type="blip_2_qformer", num_hidden_layers=1, cross_attention_frequency=1, intermediate_size=FF,
+                            use_qformer_text_input=False),
+        downsample_rate="2/4", deepstack_layer_map=[[-1, 0], [-2, 1]], spatial_vision_layer=-1, spatial_target_layers=[2, 3],
+        image_grid_pinpoints=GRANITE_GRIDS)).eval()
+    own = m.state_dict()
+
+    def put(to, name, *only):
+        for end in only or ("weight", "bias"):
+            own[f"{to}.{end}"].copy_(w[f"{name}.{end}"].reshape(own[f"{to}.{end}"].shape))
+
+    own["image_newline"].copy_(w["v.image_newline"])
+    put("vision_tower.embeddings.patch_embedding", "v.patch_embd")
+    put("vision_tower.embeddings.position_embedding", "v.position_embd", "weight")
+    for il in range(LAYERS):
+        for theirs, ours in (("layer_norm1", "ln1"), ("layer_norm2", "ln2"), ("mlp.fc1", "ffn_up"), ("mlp.fc2", "ffn_down"),
+                             ("self_attn.q_proj", "attn_q"), ("self_attn.k_proj", "attn_k"), ("self_attn.v_proj", "attn_v"),
+                             ("self_attn.out_proj", "attn_out")):
+            put(f"vision_tower.encoder.layers.{il}.{theirs}", f"v.blk.{il}.{ours}")
+    for i, to in enumerate(("layerwise_projectors.0", "layerwise_projectors.1", "spatial_projectors.0", "spatial_projectors.1")):
+        block = f"v.proj_blk.{i}."
+        for theirs, ours in GRANITE:
+            put(f"{to}.{theirs}", block + ours)
+        own[to + ".query"].copy_(w[block + "query"][None])
+        own[to + ".image_positions"].copy_(w[block + "img_pos"][None])
+    side = {"height": GRANITE_SIDE, "width": GRANITE_SIDE}
+    processor = LlavaNextImageProcessorPil(size=side, crop_size=side, image_grid_pinpoints=GRANITE_GRIDS, image_mean=[0.5] * 3,
+                                           image_std=[0.5] * 3)
+    _, height, width = x.shape
+    made = processor(pixels(width, height), return_tensors="pt")
+    features = m.get_image_features(made["pixel_values"].float(), made["image_sizes"], vision_feature_select_strategy="full",
+                                    return_dict=True).deepstack_features
+    return torch.cat([packed[0] for _, packed in features], 1)
+
+
 RESAMPLER = siglip() | {"resampler.query": (128, 5), "resampler.pos_embed_k": (128, 16)}
 for name in ("q", "k", "v", "out"):
     RESAMPLER |= linear("resampler.attn." + name, 128, 128)
@@ -340,7 +395,23 @@ for name, n, m in (("attn_qkv", WIDTH, 64), ("attn_out", WIDTH, WIDTH), ("ffn_ga
 MIMO |= norm("v.blk.#.ln1", WIDTH, False) | norm("v.blk.#.ln2", WIDTH, False)
 MIMO |= linear("mm.0", 4 * WIDTH, 40, False) | linear("mm.2", 40, WIDTH, False)
 
+VISION = siglip(GRANITE_SIDE // PATCH, GRANITE_WIDTH) | {"v.image_newline": (WIDTH,)}
+for i in range(4):
+    block = f"v.proj_blk.{i}."
+    VISION |= {block + "query": (GRANITE_WIDTH, 4), block + "img_pos": (GRANITE_WIDTH, 16)}
+    for _, name in GRANITE:
+        if name.endswith("norm"):
+            VISION |= norm(block + name, GRANITE_WIDTH)
+        else:
+            sizes = {"ffn_up": (GRANITE_WIDTH, FF), "ffn_down": (FF, GRANITE_WIDTH), "linear": (GRANITE_WIDTH, WIDTH)}
+            VISION |= linear(block + name, *sizes.get(name, (GRANITE_WIDTH, GRANITE_WIDTH)))
+
 CASES = {
+    "granite4_vision": ([44, 20], granite, VISION,
+                        keys("granite4_vision", "clip.use_gelu bool true", "clip.vision.feature_layer i32[] 1 0 1 1",
+                             "clip.vision.projector.spatial_offsets i32[] -1 -1 0 1", "clip.vision.projector.window_side u32 4",
+                             "clip.vision.projector.query_side u32 2", "clip.vision.image_grid_pinpoints i32[] 32 32 64 32 32 64",
+                             side=GRANITE_SIDE, embd=GRANITE_WIDTH)),
     "step3vl": ([20, 20], step,
                 PATCHES | {"v.position_embd.weight": (WIDTH, 16), "mm.0.weight": (3, 3, WIDTH, 48),
                            "mm.1.weight": (3, 3, 48, 64), "mm.1.bias": (64,)} | vit() | norm("v.pre_ln", WIDTH)

@@ -223,11 +223,20 @@ func (e *Encoder) sizes(n, threads int) (bufs, scratch, kv, brought int) {
 	return kernel.BufBytes(p.Bufs, r), scratch, kv, brought
 }
 
-// between returns the numbers of the rows of n tokens that others run over.
-func (e *Encoder) between(n int) (all int) {
+// between returns the numbers of the rows of an input that others run over.
+func (e *Encoder) between(in *projector.Input) (all int) {
+	n := in.Tokens
 	for _, s := range e.stage {
-		if s.between() {
-			all, n = max(all, n/s.out.Of*s.out.Width), n/s.out.Of
+		if !s.between() {
+			continue
+		}
+		n /= s.out.Of
+		all = max(all, n*s.out.Width)
+		if in != nil {
+			in = in.Again
+		}
+		if in != nil {
+			n = in.Tokens
 		}
 	}
 	return all
@@ -236,7 +245,7 @@ func (e *Encoder) between(n int) (all int) {
 // Bytes returns the memory of an encoding of n tokens on so many threads, with the rows that it makes.
 func (e *Encoder) Bytes(n, rows, threads int) uint64 {
 	bufs, scratch, kv, brought := e.sizes(n, threads)
-	return uint64(bufs + scratch + kv + brought + 4*rows*e.width + 4*e.between(n))
+	return uint64(bufs + scratch + kv + brought + 4*rows*e.width + 4*e.between(&projector.Input{Tokens: n}))
 }
 
 // Work returns how many multiply-adds an encoding of n tokens takes: those of products and of attention.
@@ -315,7 +324,7 @@ func (x *Encoding) init(budget *mem.Budget) error {
 		return fmt.Errorf("an input of %d tokens of %d columns, the encoder reads %d", x.in.Tokens, x.in.Columns, e.stage[0].plan.brings())
 	}
 	bufs, scratch, kv, brought := e.sizes(n, x.pool.Threads())
-	for _, bytes := range []int{bufs, scratch, max(kv, kernel.Align), brought, max(4*e.between(x.in.Tokens), kernel.Align)} {
+	for _, bytes := range []int{bufs, scratch, max(kv, kernel.Align), brought, max(4*e.between(x.in), kernel.Align)} {
 		region, err := budget.Alloc(encoding, uint64(bytes))
 		if err != nil {
 			return err

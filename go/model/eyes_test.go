@@ -30,12 +30,8 @@ func TestEyes(t *testing.T) {
 	for _, c := range eyes(t) {
 		t.Run(c.Name, func(t *testing.T) {
 			e := encoder(t, c.write(t), projector.Sight, EncoderFile, kvEncoder, pool, budget)
-			p := &picture.RGB{Width: c.Size[0], Height: c.Size[1], Pix: make([]byte, 3*c.Size[0]*c.Size[1])}
-			for i := range p.Pix {
-				p.Pix[i] = byte(mixedNoise("picture", i) >> 24)
-			}
 			var flat []float32
-			for _, row := range rows(t, e, e.See(p), pool, budget) {
+			for _, row := range rows(t, e, e.See(c.picture()), pool, budget) {
 				flat = append(flat, row...)
 			}
 			if len(flat) != c.Shape[0]*c.Shape[1] {
@@ -50,6 +46,15 @@ func TestEyes(t *testing.T) {
 			}
 		})
 	}
+}
+
+// picture returns what it sees.
+func (c eye) picture() *picture.RGB {
+	p := &picture.RGB{Width: c.Size[0], Height: c.Size[1], Pix: make([]byte, 3*c.Size[0]*c.Size[1])}
+	for i := range p.Pix {
+		p.Pix[i] = byte(mixedNoise("picture", i) >> 24)
+	}
+	return p
 }
 
 func eyes(t testing.TB) (all []eye) {

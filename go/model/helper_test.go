@@ -132,6 +132,12 @@ func loadFile(tb testing.TB, f *File, r Residency, kv kernel.KVTypes) (*Model, e
 // logits returns the logits after each of ids.
 func logits(tb testing.TB, m *Model, ids []int32) [][]float32 {
 	tb.Helper()
+	return logitsBehind(tb, m, ids, nil)
+}
+
+// logitsBehind is logits of tokens that bring rows, one after the other, from the first on.
+func logitsBehind(tb testing.TB, m *Model, ids []int32, brought []float32) [][]float32 {
+	tb.Helper()
 	pool, err := kernel.NewPool(1, nil)
 	if err != nil {
 		tb.Fatal(err)
@@ -154,9 +160,19 @@ func logits(tb testing.TB, m *Model, ids []int32) [][]float32 {
 	b := r.Batch()
 	b.SetState(0, kv.Bytes(), block)
 	b.AddSeq([]int32{0})
+	region, err := mem.Alloc(uint64(max(4*len(brought), kernel.Align)), "test") // C keeps no memory of Go's
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer region.Close()
+	own, each := mem.Float32s(region.Bytes()), m.Config.MediaColumns()
+	copy(own, brought)
 	rows := make([]int32, len(ids))
 	for i, id := range ids {
 		b.Add(id, int32(i))
+		if (i+1)*each <= len(brought) {
+			b.Bring(own[i*each:][:each])
+		}
 		rows[i] = int32(i)
 	}
 	if err := r.Forward(nil, nil); err != nil {

@@ -102,7 +102,8 @@ func graniteConfig(k *Keys) {
 	k.Rope(kernel.RopeNorm)
 	k.ExpertNorm(true)
 	k.Config.EmbedScale = float32(k.FloatOr("embedding_scale", 1, 1e-6, 1e6))
-	k.Config.ScalesMedia = true
+	k.DeepStackAt()
+	k.Config.ScalesMedia = k.Config.Deepstack == nil // Granite Vision 4 adds its rows to what has been scaled
 	k.Config.ResidualScale = float32(k.FloatOr("residual_scale", 1, 1e-6, 1e6))
 	k.Config.LogitScale = float32(1 / k.FloatOr("logit_scale", 1, 1e-6, 1e6))
 	k.AttnScale()

@@ -180,7 +180,7 @@ func (l Layer) Attention(a Attention) Sublayer {
 		}
 		last := kernel.Part{Matrix: out, Bias: l.optional(outName+".bias", l.Config.NEmbd)}
 		if a.Clipped {
-			l.clippedResult(att, last, outName, a.PostNorm)
+			l.clippedResult(att, nIn, last, outName, a.PostNorm)
 			return
 		}
 		attAct := l.Act("att", kernel.TokRows, nIn, out)

@@ -206,10 +206,11 @@ func (b *Builder) rotations(r Rope) {
 func (b *Builder) Layers(build func(l Layer)) {
 	b.block = build
 	for il, sizes := range b.Config.Layers {
+		b.deepstack(il)
 		b.taps(il)
 		build(b.Layer(il, sizes))
-		if il < b.Config.Deepstack {
-			b.media(il + 1)
+		if il+1 == len(b.Config.Layers) {
+			b.deepstack(il + 1)
 		}
 		b.Program.Layers = append(b.Program.Layers, b.Take())
 	}

@@ -18,9 +18,9 @@ func (l Layer) ClippedResidual(norm string, h Sublayer) {
 // normed is the buffer with the input of such a sublayer.
 func (l Layer) normed() kernel.Buf { return l.Floats("normed", kernel.TokRows, l.Config.NEmbd) }
 
-// clipped is the product of src with a part's matrix in dst. name is that of the matrix.
-func (l Layer) clipped(dst, src kernel.Buf, part kernel.Part, name string) {
-	in := part.Matrix.In
+// clipped is the product of `in` columns of src with a part's matrix in dst. name is that of the matrix, which may have more
+// columns, of zeros.
+func (l Layer) clipped(dst, src kernel.Buf, in int, part kernel.Part, name string) {
 	limited, act := l.Floats("limited", kernel.TokRows, in), l.Act("limited", kernel.TokRows, in, part.Matrix)
 	l.within(limited, src, 0, in, name+".input")
 	l.Add(kernel.ToAct{Act: act, Src: limited, Cols: in})
@@ -47,13 +47,13 @@ func (l Layer) within(dst, src kernel.Buf, col, n int, stem string) {
 // clippedQueries is the projections to queries, keys and values.
 func (l Layer) clippedQueries(q projection) {
 	for i, part := range q.parts {
-		l.clipped(q.buf, l.normed(), part, strings.TrimSuffix(strings.TrimPrefix(q.names[i], l.prefix), ".weight"))
+		l.clipped(q.buf, l.normed(), l.Config.NEmbd, part, strings.TrimSuffix(strings.TrimPrefix(q.names[i], l.prefix), ".weight"))
 	}
 }
 
 // clippedResult adds the last product of a sublayer to the residual, after a norm if post is not "".
-func (l Layer) clippedResult(src kernel.Buf, out kernel.Part, name, post string) {
-	l.clipped(l.sublayerOut(), src, out, name)
+func (l Layer) clippedResult(src kernel.Buf, in int, out kernel.Part, name, post string) {
+	l.clipped(l.sublayerOut(), src, in, out, name)
 	if post != "" {
 		l.normTo(l.X(), l.sublayerOut(), kernel.Add, post)
 		return
@@ -66,7 +66,7 @@ func (l Layer) clippedResult(src kernel.Buf, out kernel.Part, name, post string)
 // clippedGate is fn(gate(input)) * up(input).
 func (l Layer) clippedGate(dst kernel.Buf, gate, up kernel.Part, fn kernel.Fn) {
 	open := l.Floats("ffn gate", kernel.TokRows, gate.Matrix.Out)
-	l.clipped(open, l.normed(), gate, "ffn_gate")
-	l.clipped(dst, l.normed(), up, "ffn_up")
+	l.clipped(open, l.normed(), l.Config.NEmbd, gate, "ffn_gate")
+	l.clipped(dst, l.normed(), l.Config.NEmbd, up, "ffn_up")
 	l.Add(kernel.Gate{Dst: dst, Src: open, Cols: gate.Matrix.Out, Fn: fn})
 }

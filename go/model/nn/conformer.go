@@ -18,7 +18,7 @@ func (l Layer) HalfStep(suffix string) {
 	up := kernel.Part{Matrix: l.Matrix("ffn_up"+suffix+".weight", l.Config.NEmbd, n), Bias: l.optional("ffn_up"+suffix+".bias", n)}
 	l.Normed(l.normed(), l.X(), kernel.TokRows, "ffn_norm"+suffix)
 	wide := l.Floats("ffn", kernel.TokRows, n)
-	l.clipped(wide, l.normed(), up, "ffn_up"+suffix)
+	l.clipped(wide, l.normed(), l.Config.NEmbd, up, "ffn_up"+suffix)
 	l.Add(kernel.Gate{Dst: wide, Src: wide, Cols: n, Fn: kernel.Sigmoid}) // x times its sigmoid
 	l.clippedSum(wide, n, "ffn_down"+suffix, "ffn_post_norm"+suffix, 0.5)
 }
@@ -27,7 +27,7 @@ func (l Layer) HalfStep(suffix string) {
 func (l Layer) clippedSum(src kernel.Buf, n int, name, post string, times float32) {
 	c := l.Config
 	part := kernel.Part{Matrix: l.Matrix(name+".weight", n, c.NEmbd), Bias: l.optional(name+".bias", c.NEmbd)}
-	l.clipped(l.sublayerOut(), src, part, name)
+	l.clipped(l.sublayerOut(), src, n, part, name)
 	op := kernel.NormRows{
 		Dst: l.X(), Src: l.sublayerOut(), Cols: c.NEmbd, Segs: 1, Kind: kernel.NoNorm, Eps: c.Eps, Scale: times, Epilogue: kernel.Add,
 	}
@@ -58,7 +58,7 @@ func (l Layer) Convolve(m ConvModule) {
 	first := kernel.Part{Matrix: l.Matrix("conv_pw1.weight", width, 2*n), Bias: l.optional("conv_pw1.bias", 2*n)}
 	l.Normed(l.normed(), l.X(), kernel.TokRows, m.Norm)
 	both := l.Floats("conv gate", kernel.TokRows, 2*n)
-	l.clipped(both, l.normed(), first, "conv_pw1")
+	l.clipped(both, l.normed(), width, first, "conv_pw1")
 	before, after := l.whole("conv in", n), l.whole("conv out", n)
 	l.Add(kernel.Gate{Dst: both, Src: both, SrcCol: n, Cols: n, Fn: kernel.Sigmoid})
 	l.Add(kernel.NormRows{Dst: before, Src: both, Cols: n, Segs: 1, Kind: kernel.NoNorm, Scale: 1})
@@ -373,70 +373,4 @@ func (b *Builder) one(dst kernel.Buf, col int, v float64) {
 			return 0
 		}),
 	})
-}
-
-// BringWindows has tokens bring what a QFormer reads: a row, x behind it, and two panels, of which the first number is added to
-// scores of keys: of those that are x, and of those that are rows.
-func (b *Builder) BringWindows(width int) {
-	n := b.Config.NEmbd
-	b.Add(kernel.Input{Dst: b.whole("heard", width), Cols: width, Clear: true})
-	b.Add(kernel.Input{Dst: b.X(), From: width, Cols: n, Clear: true})
-	b.Add(kernel.Input{Dst: b.whole("seen keys", 2*kernel.Panel), From: width + n, Cols: 2 * kernel.Panel, Clear: true})
-}
-
-// QFormer is a layer of queries that see each other, and then rows of `width` numbers in their window, each behind a norm of the
-// sum (Li et al. 2023, "BLIP-2").
-func (l Layer) QFormer(width int) {
-	n := l.Config.NEmbd
-	for i, name := range []string{"self_attn", "cross_attn"} {
-		of, cols := l.X(), n
-		if i > 0 {
-			of, cols = l.whole("heard", width), width
-		}
-		wide := l
-		wide.HeadDim = l.HeadDim + kernel.Panel
-		w := wide.HeadDim
-		q := projection{buf: l.Floats("wide", kernel.TokRows, l.NHead*(2*w+l.HeadDim)), col: [3]int{0, l.NHead * w, 2 * l.NHead * w}}
-		plain := l.Floats("qkv", kernel.TokRows, n)
-		for j, letter := range []string{"_q", "_k", "_v"} {
-			src, in := of, cols
-			if j == 0 {
-				src, in = l.X(), n
-			}
-			part := kernel.Part{Matrix: l.Matrix(name+letter+".weight", in, n), Bias: l.optional(name+letter+".bias", n)}
-			l.clipped(plain, src, part, name+letter)
-			each := w
-			if j == 2 {
-				each = l.HeadDim
-			}
-			for h := range l.NHead {
-				l.Add(kernel.NormRows{
-					Dst: q.buf, DstCol: q.col[j] + h*each, Src: plain, SrcCol: h * l.HeadDim, Cols: l.HeadDim, Segs: 1, Kind: kernel.NoNorm,
-					Scale: []float32{l.AttnScale, 1, 1}[j],
-				})
-				at := q.col[j] + h*each + l.HeadDim
-				switch j {
-				case 0:
-					l.one(q.buf, at, 1)
-				case 1:
-					l.Add(kernel.NormRows{
-						Dst: q.buf, DstCol: at, Src: l.whole("seen keys", 2*kernel.Panel), SrcCol: i * kernel.Panel, Cols: kernel.Panel, Segs: 1,
-						Kind: kernel.NoNorm, Scale: 1,
-					})
-				}
-			}
-		}
-		att := wide.attendRows(q, 1, kernel.Attend{Sight: kernel.OnlySpan})
-		l.clippedSum(att, n, name+"_out", "", 1)
-		if l.Normalise(name + "_norm"); i == 0 {
-			l.cut() // what the second attention keeps takes the place of what the first did
-		}
-	}
-	m := l.channels(l.prefix + "ffn_up")
-	up := kernel.Part{Matrix: l.Matrix("ffn_up.weight", n, m), Bias: l.optional("ffn_up.bias", m)}
-	act, hidden := l.Act("qformer", kernel.TokRows, n, up.Matrix), l.Floats("ffn", kernel.TokRows, m)
-	l.Add(kernel.ToAct{Act: act, Src: l.X(), Cols: n})
-	l.Add(kernel.Matmul{Dst: hidden, Act: act, Parts: []kernel.Part{up}, Epilogue: kernel.Apply, Fn: kernel.GELUErf})
-	l.clippedSum(hidden, m, "ffn_down", "", 1)
-	l.Normalise("ffn_norm")
 }

@@ -85,7 +85,7 @@ func (l Layer) FeedForward(f FeedForward) Sublayer {
 		switch {
 		case f.Clipped:
 			l.clippedGate(ffn, parts[0], parts[1], f.Fn)
-			l.clippedResult(ffn, kernel.Part{Matrix: down, Bias: l.optional(downName+".bias", c.NEmbd)}, downName, f.PostNorm)
+			l.clippedResult(ffn, width, kernel.Part{Matrix: down, Bias: l.optional(downName+".bias", c.NEmbd)}, downName, f.PostNorm)
 			return
 		case l.GateCutoff != 0:
 			l.sparse(act, ffn, parts, f.Fn)

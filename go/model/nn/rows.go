@@ -253,6 +253,38 @@ func (k Keep) Put(i int) {
 	k.b.Add(kernel.NormRows{Dst: k.buf, DstCol: i * n, Src: k.b.X(), Cols: n, Segs: 1, Kind: kernel.NoNorm, Scale: 1})
 }
 
+// PutNormed keeps the norm of x as number i.
+func (k Keep) PutNormed(i int, norm string) {
+	b, n := k.b, k.b.Config.NEmbd
+	b.Add(kernel.NormRows{
+		Dst: k.buf, DstCol: i * n, Src: b.X(), Cols: n, Segs: 1, Kind: b.Config.Norm, Eps: b.Config.Eps, Scale: 1,
+		Weight: b.NormWeights(norm, n), Bias: b.optional(norm+".bias", n),
+	})
+}
+
+// bring has tokens bring all of what is kept, from column `from` on.
+func (k Keep) bring(from int) {
+	k.b.Add(kernel.Input{Dst: k.buf, From: from, Cols: k.width, Clear: true})
+}
+
+// Weigh has tokens bring rows of all that is kept side by side, and keeps their sum, times a weight of each number of each row.
+func (k Keep) Weigh(name string, weights [][]float32) {
+	b := k.b
+	row := b.Floats("kept of a row", kernel.TokRows, k.width)
+	n := b.Config.NEmbd
+	for i, by := range weights {
+		b.Add(kernel.Input{Dst: row, From: i * k.width, Cols: k.width, Clear: true})
+		op := kernel.NormRows{
+			Dst: k.buf, Src: row, Cols: k.width, Segs: 1, Kind: kernel.NoNorm, Scale: 1,
+			Weight: b.constants(fmt.Sprintf("%s %d", name, i), k.width, func(c int) float64 { return float64(by[c/n]) }),
+		}
+		if i > 0 {
+			op.Epilogue = kernel.Add
+		}
+		b.Add(op)
+	}
+}
+
 // Strand returns rows of all that is kept of a token.
 func (k Keep) Strand() Strand {
 	s := Strand{b: k.b, of: 1}.strand(k.width)

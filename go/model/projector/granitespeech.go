@@ -108,6 +108,9 @@ var graniteSpeech = Kind{
 	},
 }
 
+// unseen is added to scores of keys of a Q-Former that none sees.
+const unseen = -1e5
+
 // qformerEps is that of Blip2QFormerConfig.
 const qformerEps = 1e-12
 
@@ -163,7 +166,6 @@ func (e *Encoder) blocked(spectrum []float32, tokens int) *Input {
 	for range windows {
 		heard.Windows = append(heard.Windows, each)
 	}
-	const unseen = -1e5
 	heard.Row = func(dst []float32, i int) {
 		clear(dst)
 		if j := i%each - s.window; j >= 0 {

@@ -3,6 +3,7 @@ package projector
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/media/picture"
@@ -18,7 +19,7 @@ var mlp = Kind{
 		e.swapped(k, "v.")
 		e.features(k)
 		e.fixedPositions(k)
-		e.pinpoints(k)
+		e.pinpoints(k, false)
 		k.Config.Norm = kernel.LayerNorm
 	},
 	build: func(e *Encoder, b *Builder) {
@@ -43,8 +44,8 @@ var mlp = Kind{
 // newline is the tensor with the embedding of what is behind each row of tiles.
 const newline = "v.image_newline"
 
-// pinpoints reads the sizes of pictures that are cut into tiles, heights before widths.
-func (e *Encoder) pinpoints(k *Keys) {
+// pinpoints reads the sizes of pictures that are cut into tiles, heights before widths, or if wide behind them.
+func (e *Encoder) pinpoints(k *Keys, wide bool) {
 	key := "image_grid_pinpoints"
 	if !k.Has(key) {
 		return
@@ -53,6 +54,9 @@ func (e *Encoder) pinpoints(k *Keys) {
 	k.Check(err)
 	for i := 0; i+1 < len(list); i += 2 {
 		h, w := list[i], list[i+1]
+		if wide {
+			h, w = w, h
+		}
 		if min(h, w) < 1 || max(h, w) > maxSide || h%int64(e.Side) != 0 || w%int64(e.Side) != 0 {
 			k.Fail(key, "%d by %d, want multiples of %d up to %d", h, w, e.Side, maxSide)
 		}
@@ -76,32 +80,49 @@ func (e *Encoder) pinpoints(k *Keys) {
 // overviewAndTiles returns the input of a picture whose tiles make one picture behind the overview, row by row, without what
 // fills them: see LlavaNextImageProcessor and pack_image_features of transformers.
 func (e *Encoder) overviewAndTiles(p *picture.RGB) *Input {
+	in, g := e.withTiles(p)
+	n, per := e.Side/e.Patch, in.Windows[0]
+	in.Made = in.Tokens
+	in.inRows(p, g, n, func(tile, x, y int) int { return tile*per + y*n + x })
+	if t, ok := e.tables[newline]; ok {
+		in.Breaks = [][]float32{t.row(0)}
+		return in
+	}
+	in.Order = slices.DeleteFunc(in.Order, func(i int32) bool { return i < 0 })
+	return in
+}
+
+// withTiles returns the input of the patches of an overview and of the tiles of a picture, each of which sees those of its own,
+// and the grid of the tiles.
+func (e *Encoder) withTiles(p *picture.RGB) (*Input, prepare.Grid) {
 	whole, g := e.fitted(p)
 	tiles := append([]*picture.RGB{prepare.Resize(p, e.Side, e.Side, prepare.Bicubic)}, prepare.Cut(whole, g)...)
 	inputs := make([]*Input, len(tiles))
 	for i, tile := range tiles {
 		inputs[i] = e.fixed(tile)
 	}
-	per, n := inputs[0].Tokens, e.Side/e.Patch
-	in := &Input{Tokens: per * len(tiles), Columns: inputs[0].Columns, Made: per * len(tiles)}
+	per := inputs[0].Tokens
+	in := &Input{Tokens: per * len(tiles), Columns: inputs[0].Columns}
 	in.Row = func(dst []float32, i int) { inputs[i/per].Row(dst, i%per) }
 	for range tiles {
 		in.Windows = append(in.Windows, per)
 	}
+	return in, g
+}
+
+// inRows puts the rows of tiles, of n by n each, into the order of withTiles, without what only fills them: those of the
+// overview, and those of the others row by row, with a break behind each. at is the number of a row.
+func (in *Input) inRows(p *picture.RGB, g prepare.Grid, n int, at func(tile, x, y int) int) {
 	for i := range n * n {
-		in.Order = append(in.Order, int32(i))
+		in.Order = append(in.Order, int32(at(0, i%n, i/n)))
 	}
 	left, right, top, bottom := unfilled(p.Width, p.Height, n*g.Columns, n*g.Rows)
 	for y := top; y < bottom; y++ {
 		for x := left; x < right; x++ {
-			tile := 1 + y/n*g.Columns + x/n
-			in.Order = append(in.Order, int32(tile*per+y%n*n+x%n))
+			in.Order = append(in.Order, int32(at(1+y/n*g.Columns+x/n, x%n, y%n)))
 		}
-		if t, ok := e.tables[newline]; ok {
-			in.Order, in.Breaks = append(in.Order, -1), [][]float32{t.row(0)}
-		}
+		in.Order = append(in.Order, -1)
 	}
-	return in
 }
 
 // unfilled returns which columns and rows of patches have some of a w x h picture that is scaled into them: unpad_image.

@@ -77,7 +77,7 @@ var kinds = []*Kind{
 	&idefics3, &internvl, &mlp, &lfm2, &llama4, &kimivl, &glm4v,
 	&kimik25, &paddleocr, &januspro, &exaone45, &dotsocr, &lightonocr, &hunyuanvl,
 	&minicpmv46, &resampler, &minimaxm3, &youtuvl, &nemotronv2, &phi4, &museglimmer,
-	&adapter, &ldpv2, &mimovl, &step3vl,
+	&adapter, &ldpv2, &mimovl, &step3vl, &granite4Vision,
 	&qwen25oSight,
 	&gemma4ua, &gemma4a, &lfm2a, &parakeet, &qwen2a, &ultravox, &voxtral, &musicflamingo, &qwen3a,
 	&qwen25o, &meralion, &graniteSpeech,
@@ -149,6 +149,7 @@ type Encoder struct {
 // settings are what kinds read beside the sizes of the layers.
 type settings struct {
 	blocks    blocks     // of Granite Speech
+	asked     asked      // of Granite Vision
 	Side      int        // pixels of the square pictures that the encoder was trained on
 	Patch     int        // pixels of a side of a patch
 	Merge     int        // patches of a side of a row; 1: each is one
