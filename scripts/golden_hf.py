@@ -92,6 +92,8 @@ def spread(name, shape):
         return 2.0, -2.0
     if stem.endswith((".D", "layer_scalar")):
         return 0.5, 1.0
+    if stem.endswith("running_var"):
+        return 0.3, 1.0
     if len(shape) == 1 and name.endswith(".weight"):  # of norms, in some models as the difference from 1
         return 0.4, 0.8
     if len(shape) <= 1:

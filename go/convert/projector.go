@@ -44,6 +44,12 @@ func OpenProjector(dir string, o Options) (_ *Model, err error) {
 	if m.targets, err = m.plan(); err != nil {
 		return nil, err
 	}
+	if m.family.Finish != nil {
+		m.family.Finish(&lang.Draft{Weights: m.weights, Targets: m.targets}, k)
+		if m.config.Err() != nil {
+			return nil, m.config.Err()
+		}
+	}
 	m.keys = append(m.general("mmproj"), k.KVs...)
 	m.hold()
 	if err = m.checkBlocks(); err != nil {
@@ -67,11 +73,14 @@ func HasProjector(dir string) bool {
 		return false
 	}
 	defer m.Close()
-	return slices.ContainsFunc(m.names(), isEncoder)
+	return slices.ContainsFunc(m.names(), m.isEncoder)
 }
 
-// isEncoder reports whether a tensor is a layer of an encoder, by its name.
-func isEncoder(name string) bool { return isOther(name) && !strings.Contains(name, "projector.") }
+// isEncoder reports whether a tensor is part of an encoder: of one of its layers, or by its name.
+func (m *Model) isEncoder(name string) bool {
+	r, _, _ := lang.Match(m.family.Rules, m.source(name))
+	return r != nil && strings.Contains(r.To, ".blk.#.") || isOther(name) && !strings.Contains(name, "projector.")
+}
 
 // kin returns what errors call the family.
 func (m *Model) kin() string {

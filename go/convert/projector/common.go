@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path/filepath"
+	"slices"
 
 	"github.com/quern-llm/quern/go/convert/hf"
 	"github.com/quern-llm/quern/go/convert/lang"
@@ -81,9 +83,9 @@ func width(k *lang.Keys) int {
 // The names of settings of encoders.
 const (
 	layersNames = "num_hidden_layers depth encoder_layers num_layers n_layers layers vt_num_hidden_layers"
-	widthNames  = "hidden_size embed_dim d_model vt_hidden_size"
+	widthNames  = "hidden_size embed_dim d_model vt_hidden_size width"
 	innerNames  = "intermediate_size encoder_ffn_dim vt_intermediate_size"
-	headsNames  = "num_heads num_attention_heads encoder_attention_heads vt_num_attention_heads"
+	headsNames  = "num_heads num_attention_heads encoder_attention_heads vt_num_attention_heads heads n_heads"
 )
 
 // defaults are transformers' values of settings that checkpoints leave out, by the types of encoders.
@@ -104,12 +106,44 @@ func vitSizes(width, inner, layers, heads, image, patch float64) map[string]floa
 		"num_attention_heads": heads, "image_size": image, "patch_size": patch}
 }
 
+// with returns an object with the values of others for what it says nothing of.
+func with(object map[string]any, others map[string]float64) map[string]any {
+	all := maps.Clone(object)
+	if all == nil {
+		return nil
+	}
+	for name, v := range others {
+		if all[name] == nil {
+			all[name] = v
+		}
+	}
+	return all
+}
+
+// signed returns integers as lists of GGUF have them.
+func signed(all []uint32) []int32 {
+	var list []int32
+	for _, n := range all {
+		list = append(list, int32(n))
+	}
+	return list
+}
+
 // A pixels says how large pictures are when config.json leaves it out.
 type pixels struct{ image, patch int }
 
 // vision sets what all encoders of pictures have, and returns their settings. Where these are left out, d has transformers'
 // defaults.
-func vision(k *lang.Keys, d pixels) *hf.Config {
+func vision(k *lang.Keys, d pixels) *hf.Config { return visionAs(k, d, nil) }
+
+// Means and deviations of colours that processors have where files do not say them.
+var (
+	clip     = map[string][]float32{"image_mean": {0.48145466, 0.4578275, 0.40821073}, "image_std": {0.26862954, 0.26130258, 0.27577711}}
+	imagenet = map[string][]float32{"image_mean": {0.485, 0.456, 0.406}, "image_std": {0.229, 0.224, 0.225}}
+)
+
+// visionAs is vision of pictures whose colours are these where nothing says so.
+func visionAs(k *lang.Keys, d pixels, colours map[string][]float32) *hf.Config {
 	v := encoder(k, "vision_config")
 	v.Default(defaults[v.Text("model_type")])
 	k.B("has_vision_encoder", true)
@@ -120,9 +154,12 @@ func vision(k *lang.Keys, d pixels) *hf.Config {
 	k.N("vision.feed_forward_length", v.CountOr(innerNames, 0))
 	k.N("vision.block_count", layers(v))
 	k.N("vision.attention.head_count", v.Count(headsNames))
-	p := processor(k)
+	p := processorOr(k, colours != nil)
 	for _, name := range []string{"image_mean", "image_std"} {
 		values := p.Numbers(name)
+		if len(values) == 0 {
+			values = colours[name]
+		}
 		if len(values) != 3 && p.Err() == nil {
 			p.Fail("%s has %d numbers, want one for each of 3 colours", name, len(values))
 		}
@@ -194,7 +231,10 @@ func side(c *hf.Config, name string, otherwise int) int {
 
 // processor returns the settings of pictures and sounds before they are encoded: those of processor_config.json, and of
 // preprocessor_config.json.
-func processor(k *lang.Keys) *hf.Config {
+func processor(k *lang.Keys) *hf.Config { return processorOr(k, false) }
+
+// processorOr is processor of what may say nothing.
+func processorOr(k *lang.Keys, none bool) *hf.Config {
 	var all *hf.Config
 	for _, file := range []struct{ name, inner string }{
 		{"processor_config.json", "image_processor"}, {"preprocessor_config.json", "media_proc_cfg"},
@@ -217,7 +257,9 @@ func processor(k *lang.Keys) *hf.Config {
 		all.Fill(c)
 	}
 	if all == nil {
-		k.Fail("no preprocessor_config.json beside it, which says how pictures are prepared")
+		if !none {
+			k.Fail("no preprocessor_config.json beside it, which says how pictures are prepared")
+		}
 		return k.Part(nil)
 	}
 	return all
@@ -255,6 +297,26 @@ var frames lang.Op = func(_ *hf.Config, in []lang.View) ([]lang.View, error) {
 
 // thirds splits queries, keys and values.
 var thirds lang.Op = func(_ *hf.Config, in []lang.View) ([]lang.View, error) { return lang.CutAxis(in[0], 0, 3, false) }
+
+// zipped returns what f makes of the numbers of two tensors of one shape.
+func zipped(a, b lang.View, f func(a, b float32) float32) (lang.View, error) {
+	if !slices.Equal(a.Shape, b.Shape) || a.Read == nil || b.Read == nil {
+		return lang.View{}, fmt.Errorf("the shapes %v and %v, want two tensors of as many numbers", a.Shape, b.Shape)
+	}
+	return lang.View{Shape: a.Shape, Read: func(dst []float32, at uint64) error {
+		if err := a.Read(dst, at); err != nil {
+			return err
+		}
+		other := make([]float32, len(dst))
+		if err := b.Read(other, at); err != nil {
+			return err
+		}
+		for i, x := range other {
+			dst[i] = f(dst[i], x)
+		}
+		return nil
+	}}, nil
+}
 
 // upright gives the bias of a convolution of sounds the dimension along time.
 var upright = lang.One(func(_ *hf.Config, v lang.View) (lang.View, error) { return v.As(v.Elems(), 1) })

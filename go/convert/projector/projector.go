@@ -23,7 +23,9 @@ const arch = "clip"
 var families = []lang.Family{
 	qwen3vl, qwen2vl, qwen25vl, glm4v, gemma3, gemma4, gemma4unified, pixtral, llava, lightOnOCR, idefics3, internvl, lfm2,
 	llama4, kimivl, kimik25, dotsOCR, paddleOCR, hunyuanVL, minicpmv, exaone45, janus,
+	nemotron, mimo, step3vl, youtuvl, phi4, museGlimmer, minimaxM3,
 	qwen2audio, ultravox, voxtral, musicFlamingo, glmASR, meralion, qwen25omni, qwen3asr, qwen3omni,
+	lfm2audio, graniteSpeech,
 }
 
 // Of returns the kind of a checkpoint's projector.
@@ -57,7 +59,8 @@ func Of(c *hf.Config) (*lang.Family, error) {
 // Has reports whether a checkpoint has encoders of pictures or sounds that Of knows, by config.json alone.
 func Has(c *hf.Config) bool {
 	_, err := Of(c)
-	return err == nil && slices.ContainsFunc([]string{"vision_config", "audio_config", "whisper_config", "speech_config"},
+	return err == nil && slices.ContainsFunc([]string{"vision_config", "audio_config", "whisper_config", "speech_config", "encoder_config",
+		"encoder"},
 		func(name string) bool { return part(c, name) != nil })
 }
 

@@ -16,7 +16,7 @@ var lfm2a = Kind{
 	config: func(e *Encoder, k *Keys) {
 		k.Bands()
 		k.Config.Norm, k.Config.Eps = kernel.LayerNorm, 1e-5
-		e.Unread = append(e.Unread, soundPositions)
+		e.Unread = append(e.Unread, soundPositions, "a.position_embd_norm.", "a.embd_to_logits.") // of what is spoken
 	},
 	build: func(e *Encoder, b *Builder) {
 		e.fastConformer(b)
