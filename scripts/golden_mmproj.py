@@ -9,6 +9,7 @@ Needs torch, transformers 5 and a copy of llama.cpp, and nothing that the build 
 pictures.json has the cases with an encoder of pictures, sounds.json the others. A case has
 
     name      of the projector, and of a variant
+    types     that llama.cpp writes, if not all three
     config    config.json
     processor preprocessor_config.json
     also      other spellings of names of tensors, as "WAS>IS" with the beginning of names: they convert to the same
@@ -27,11 +28,13 @@ import json
 import logging
 import pathlib
 import re
+import subprocess
 import sys
 import tempfile
 import unittest.mock
 
 import numpy as np
+import safetensors.numpy
 import torch
 import transformers
 from golden_hf import named, noise, spread, written
@@ -51,7 +54,8 @@ CLIP = dict(image_mean=[0.48145466, 0.4578275, 0.40821073], image_std=[0.2686295
 TOWER = ("vision_tower.vision_model.", "vision_tower.")  # as published, and as transformers 5 has it
 
 COMPUTED = ("qwen25o/a.position_embd.weight", "qwen3a/a.position_embd.weight", "qwen3omni/a.position_embd.weight",
-    "gemma4/a.blk.0.per_dim_scale.weight", "nemotronv2/v.position_embd.weight")
+    "gemma4/a.blk.0.per_dim_scale.weight", "nemotronv2/v.position_embd.weight",
+    "resampler/resampler.pos_embed_k")
 
 # What this release of llama.cpp gives a name that its own reader has for another tensor.
 MISNAMED = {"llama4": ("attn_post_norm", "ln2"), "granitespeech": ("conv_norm_var.", "conv_norm.")}
@@ -468,6 +472,55 @@ FOREIGN |= {
 FOREIGN["step3vl/flash"] = (FOREIGN["step3vl"][0] | dict(architectures=["Step3p7ForConditionalGeneration"],
     model_type="step3p7", text_config=dict(TEXT, model_type="step3p5")), FOREIGN["step3vl"][1])
 
+FOREIGN["qwen2vl/sarashina"] = (
+    dict(architectures=["Sarashina2VisionForCausalLM"], model_type="sarashina2_vision", text_config=dict(TEXT,
+        model_type="llama"), vision_config=dict(depth=3, embed_dim=32, hidden_size=32, num_heads=2, patch_size=4,
+        mlp_ratio=2, model_type="qwen2_vl")),
+    {"visual.patch_embed.proj.weight": [32, 3, 2, 4, 4], "llm.model.embed_tokens.weight": [48, 32], "norm.weight": [32]}
+    | layers("visual.blocks.", 3, norm("norm1", 32), norm("norm2", 32), linear("attn.qkv", 96, 32),
+             linear("attn.proj", 32, 32), linear("mlp.fc1", 64, 32), linear("mlp.fc2", 32, 64))
+    | norm("visual.merger.ln_q", 32) | linear("visual.merger.mlp.0", 128, 128) | linear("visual.merger.mlp.2", 32, 128))
+
+# Checkpoints of which llama.cpp's converter makes nothing, but a script that it had before, in F16 alone.
+LEGACY = {"resampler": "minicpmv-convert-image-encoder-to-gguf.py", "adapter": "glmedge-convert-image-encoder-to-gguf.py"}
+
+
+def old_vit(prefix, n):
+    return {f"{prefix}embeddings.patch_embedding.weight": [32, 3, 4, 4], f"{prefix}embeddings.patch_embedding.bias": [32],
+            f"{prefix}embeddings.position_embedding.weight": [n, 32]} | norm(prefix + "post_layernorm", 32) | layers(
+        prefix + "encoder.layers.", 3, norm("layer_norm1", 32), norm("layer_norm2", 32), linear("mlp.fc1", 48, 32),
+        linear("mlp.fc2", 32, 48), *(linear(f"self_attn.{n}_proj", 32, 32) for n in ("q", "k", "v", "out")))
+
+
+RESAMPLER = old_vit("vpm.", 25) | {
+    "resampler.query": [4, 128], "resampler.proj": [128, 128], "resampler.kv_proj.weight": [128, 32],
+    "resampler.attn.in_proj_weight": [384, 128], "resampler.attn.in_proj_bias": [384], "llm.model.norm.weight": [128],
+} | linear("resampler.attn.out_proj", 128, 128) | norm("resampler.ln_q", 128) | norm("resampler.ln_kv", 128) | norm(
+    "resampler.ln_post", 128)
+SIGLIP = dict(VIT, image_size=20, model_type="siglip")
+FOREIGN |= {
+    "resampler": (
+        dict(TEXT, hidden_size=128, architectures=["MiniCPMV"], model_type="minicpmv", version=2.6, query_num=4, image_size=8,
+             drop_vision_last_layer=False, vision_config=SIGLIP), RESAMPLER),
+    "resampler/scaled": (
+        dict(TEXT, hidden_size=128, architectures=["MiniCPMV"], model_type="minicpmv", version=4.0, query_num=4, image_size=8,
+             scale_emb=12, drop_vision_last_layer=False, vision_config=SIGLIP), RESAMPLER),
+    "resampler/omni": (
+        dict(TEXT, hidden_size=128, architectures=["MiniCPMO"], model_type="minicpmo", version="2.6", query_num=4, image_size=8,
+             drop_vision_last_layer=False, vision_config=SIGLIP),
+        RESAMPLER | {"apm.conv1.weight": [4, 4, 3], "audio_projection_layer.linear1.weight": [4, 4], "tts.emb_text.weight": [4, 4]}),
+    "adapter": (
+        dict(TEXT, architectures=["GlmForCausalLM"], model_type="glm", vision_config=dict(SIGLIP, image_size=16)),
+        {"model." + n: s for n, s in (old_vit("vision.vit.model.vision_model.", 16) | {
+            "vision.adapter.boi": [32], "vision.adapter.eoi": [32], "vision.adapter.conv.weight": [40, 32, 2, 2],
+            "vision.adapter.conv.bias": [40], "embed_tokens.weight": [48, 32]}
+            | norm("vision.adapter.linear.norm1", 48) | linear("vision.adapter.linear.linear", 48, 40, False)
+            | linear("vision.adapter.linear.gate_proj", 64, 48, False)
+            | linear("vision.adapter.linear.dense_h_to_4h", 64, 48, False)
+            | linear("vision.adapter.linear.dense_4h_to_h", 32, 64, False)).items()}),
+}
+MINICPM = {"resampler": 3, "resampler/scaled": 5, "resampler/omni": 4}  # --minicpmv_version
+
 # What a case has in the folder audio_tokenizer of its checkpoint, which is not converted: config.json and the shapes of tensors.
 TOKENIZERS = {"mimo": (
     dict(d_model=8, encoder_ffn_dim=8, encoder_attention_heads=2, encoder_layers=1, n_mels=8,
@@ -565,7 +618,7 @@ FOREIGN_PROCESSOR = {"internvl": CLIP, "kimivl": HALF, "kimik25": dict(HALF, in_
                      max_pixels=4096),
                      "minicpmv46": dict(HALF, scale_resolution=12), "januspro": HALF,
                      "lfm2a": {}, "mimo": dict(CLIP, min_pixels=64, max_pixels=4096), "step3vl": {}, "youtuvl": HALF,
-                     "phi4": dict(HALF, patch_size=4, min_num_patches=4, max_num_patches=256), "nemotronv2": {},
+                     "resampler": {}, "adapter": {}, "qwen2vl": CLIP, "phi4": dict(HALF, patch_size=4, min_num_patches=4, max_num_patches=256), "nemotronv2": {},
                      "exaone45": dict(CLIP, min_pixels=64, max_pixels=4096)}
 
 
@@ -602,6 +655,40 @@ def converted(folder, kind):
     return gguf.GGUFReader(out)
 
 
+# Runs a script where models of SigLIP have the tensors that are loaded, by their names.
+OLD_NAMES = """
+import runpy, sys, torch, transformers
+class Vision:
+    def __init__(self, config): pass
+    def load_state_dict(self, state): self.state = state
+    def state_dict(self): return self.state
+transformers.SiglipVisionModel = Vision
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+def converted_before(folder, case, llama):
+    """Convert a checkpoint as a script of llama.cpp did before its converter could. Returns its file."""
+    import gguf
+    state = {k: torch.from_numpy(v) for k, v in safetensors.numpy.load_file(folder / "model.safetensors").items()}
+    if case in MINICPM:
+        scale = json.loads((folder / "config.json").read_text()).get("scale_emb", 1)
+        torch.save({k.removeprefix("vpm."): v for k, v in state.items() if k.startswith("vpm.")}, folder / "minicpmv.clip")
+        torch.save({k: v / scale if k == "resampler.proj" else v for k, v in state.items() if k.startswith("resampler")},
+                   folder / "minicpmv.projector")
+        options = ["--minicpmv-projector", folder / "minicpmv.projector", "--minicpmv_version", str(MINICPM[case])]
+    else:
+        state = {k.removeprefix("model."): v for k, v in state.items()}
+        vit = {k.removeprefix("vision.vit.model."): v for k, v in state.items() if k.startswith("vision.vit.")}
+        torch.save(vit, folder / "glm.clip")
+        torch.save({k: v for k, v in state.items() if k.startswith("vision.adapter.")}, folder / "glm.projector")
+        options = ["--llava-projector", folder / "glm.projector"]
+    script = pathlib.Path(llama) / "tools/mtmd/legacy-models" / LEGACY[case.split("/")[0]]
+    subprocess.run([sys.executable, "-c", OLD_NAMES, script, "-m", folder, *options], check=True, capture_output=True)
+    return gguf.GGUFReader(folder / "mmproj-model-f16.gguf")
+
+
 def line(case, name, types, dims, numbers):
     """What is said of a tensor of the file."""
     what = hashlib.sha256(numbers.tobytes()).hexdigest()[:8]
@@ -610,7 +697,7 @@ def line(case, name, types, dims, numbers):
     return " ".join([name, *types, "x".join(map(str, dims)), what])
 
 
-def case(name):
+def case(name, llama):
     family = name.split("/")[0]
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
@@ -640,7 +727,10 @@ def case(name):
         (folder / "preprocessor_config.json").write_text(json.dumps(processor))
         tokens = {"added_tokens_decoder": {"12": {"content": "[IMG_BREAK]"}}}
         (folder / "tokenizer_config.json").write_text(json.dumps(tokens))
-        files, types = [converted(folder, kind) for kind in ("f32", "f16", "q8_0")], {}
+        if family in LEGACY:
+            files, types = [converted_before(folder, name, llama)], {}
+        else:
+            files, types = [converted(folder, kind) for kind in ("f32", "f16", "q8_0")], {}
         for t in [t for f in files for t in f.tensors]:
             types.setdefault(t.name, []).append(t.tensor_type.name)
         exact = files[0]
@@ -665,7 +755,7 @@ def case(name):
         groups.setdefault(layer[0] if layer else text, []).append(text)
     lines = [k if k == v[0] else f"{k} {len(v)} {hashlib.sha256(chr(10).join(v).encode()).hexdigest()[:8]}"
              for k, v in groups.items()]
-    out = {"name": name, "config": config, "processor": processor, "also": ALSO.get(family, []),
+    out = {"name": name, "types": ["f16"] if family in LEGACY else [], "config": config, "processor": processor, "also": ALSO.get(family, []),
         "tensors": named(floats),
            "keys": keys, "written": sorted(lines)}
     return {k: v for k, v in out.items() if v}
@@ -681,7 +771,7 @@ def main():
     if names:
         all = {c["name"]: c for file in ("pictures", "sounds")
                for c in json.loads((ARCHIVE / f"{file}.json").read_text())["cases"]}
-    all |= {name: case(name) for name in names or [*CASES, *FOREIGN]}
+    all |= {name: case(name, llama) for name in names or [*CASES, *FOREIGN]}
     ARCHIVE.mkdir(exist_ok=True)
     for file, sees in {"pictures": True, "sounds": False}.items():
         lines = ",\n".join(json.dumps(all[name], separators=(",", ":")) for name in sorted(all)

@@ -26,7 +26,7 @@ import (
 type projectorCase struct {
 	Name              string
 	Config, Processor json.RawMessage
-	Also              []string
+	Types, Also       []string
 	Tensors           []string
 	Keys              map[string][2]json.RawMessage
 	Written           []string
@@ -64,7 +64,10 @@ func TestProjectors(t *testing.T) {
 			dir := t.TempDir()
 			c.write(t, dir)
 			types := map[string][]string{}
-			for i, typ := range []string{"f32", "f16", "q8_0"} {
+			if c.Types == nil {
+				c.Types = []string{"f32", "f16", "q8_0"}
+			}
+			for i, typ := range c.Types {
 				f, numbers := projected(t, dir, typ)
 				for _, tensor := range f.Tensors {
 					types[tensor.Name] = append(types[tensor.Name], tensor.Type.String())
@@ -122,7 +125,7 @@ func sums(all map[string][]byte) []string {
 }
 
 func (c projectorCase) compareKeys(t *testing.T, f *gguf.File) {
-	kinds := map[string]string{"uint32": "UINT32", "string": "STRING", "bool": "BOOL", "float32": "FLOAT32",
+	kinds := map[string]string{"uint32": "UINT32", "int32": "INT32", "string": "STRING", "bool": "BOOL", "float32": "FLOAT32",
 		"[]float32": "ARRAY/FLOAT32", "[]bool": "ARRAY/BOOL", "[]uint32": "ARRAY/UINT32", "[]int32": "ARRAY/INT32"}
 	var got, want []string
 	for _, kv := range f.KVs {

@@ -140,8 +140,13 @@ func (f *File) Projector() (Projector, error) {
 		if err != nil {
 			return Projector{}, err
 		}
-		if t, ok := f.Tensor("resampler.proj.weight"); ok && width == 0 && e.name == "vision" && len(t.Dims) > 0 {
-			width = t.Dims[0] // as the files of MiniCPM-V have it
+		if at, old := widths[*e.kind]; old && e.name == "vision" {
+			for _, name := range strings.Fields(at.tensors) {
+				if t, ok := f.Tensor(name); ok && len(t.Dims) > at.dim {
+					width = t.Dims[at.dim]
+					break
+				}
+			}
 		}
 		if p.Width != 0 && width != p.Width {
 			return Projector{}, fmt.Errorf("rows of %d numbers for pictures and of %d for sounds", p.Width, width)
@@ -152,6 +157,16 @@ func (f *File) Projector() (Projector, error) {
 		return Projector{}, errors.New("no encoder: neither clip.has_vision_encoder nor clip.has_audio_encoder is true")
 	}
 	return p, nil
+}
+
+// widths are the tensors, the first of which that is there has as many numbers in a dimension as a row has, of the kinds that
+// llama.cpp's first scripts wrote: their keys have 0, or what CLIP compares pictures and texts by.
+var widths = map[string]struct {
+	tensors string
+	dim     int
+}{
+	"mlp": {"mm.3.weight mm.2.weight", 1}, "ldpv2": {"mm.model.mlp.2.weight", 1}, "adapter": {"adapter.boi", 0},
+	"resampler": {"resampler.proj.weight", 0},
 }
 
 // String says what the projector is.

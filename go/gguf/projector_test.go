@@ -89,3 +89,30 @@ func TestProjector(t *testing.T) {
 		}
 	}
 }
+
+// The first scripts of llama.cpp wrote no width of rows, or another number: tensors have it.
+func TestWidthsOfOldProjectors(t *testing.T) {
+	for kind, tensor := range map[string]struct {
+		name string
+		dims []uint64
+	}{
+		"mlp": {"mm.2.weight", []uint64{64, 24}}, "ldpv2": {"mm.model.mlp.2.weight", []uint64{64, 24}},
+		"adapter": {"adapter.boi", []uint64{24}}, "resampler": {"resampler.proj.weight", []uint64{24, 64}},
+	} {
+		for _, key := range []uint32{0, 768} {
+			w := NewWriter()
+			w.Set("general.architecture", "clip")
+			w.Set("clip.has_vision_encoder", true)
+			w.Set("clip.projector_type", kind)
+			w.Set("clip.vision.projection_dim", key)
+			w.AddTensor(tensor.name, F32, tensor.dims, nil)
+			f, err := w.Outline()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p, err := f.Projector(); err != nil || p.Width != 24 {
+				t.Errorf("%s with %d: %v, %v; want 24", kind, key, p, err)
+			}
+		}
+	}
+}

@@ -139,6 +139,7 @@ func vision(k *lang.Keys, d pixels) *hf.Config { return visionAs(k, d, nil) }
 // Means and deviations of colours that processors have where files do not say them.
 var (
 	clip     = map[string][]float32{"image_mean": {0.48145466, 0.4578275, 0.40821073}, "image_std": {0.26862954, 0.26130258, 0.27577711}}
+	half     = map[string][]float32{"image_mean": {0.5, 0.5, 0.5}, "image_std": {0.5, 0.5, 0.5}}
 	imagenet = map[string][]float32{"image_mean": {0.485, 0.456, 0.406}, "image_std": {0.229, 0.224, 0.225}}
 )
 

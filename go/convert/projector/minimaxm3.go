@@ -36,7 +36,7 @@ var minimaxM3 = lang.Family{
 var byAxis = lang.One(func(c *hf.Config, v lang.View) (lang.View, error) {
 	heads := uint64(visionHeads(c))
 	rows, each := v.Rows()
-	if heads == 0 || rows%heads != 0 {
+	if heads == 0 || rows == 0 || rows%heads != 0 {
 		return lang.View{}, fmt.Errorf("%d rows for %d heads", rows, heads)
 	}
 	d := rows / heads

@@ -23,10 +23,21 @@ const arch = "clip"
 var families = []lang.Family{
 	qwen3vl, qwen2vl, qwen25vl, glm4v, gemma3, gemma4, gemma4unified, pixtral, llava, lightOnOCR, idefics3, internvl, lfm2,
 	llama4, kimivl, kimik25, dotsOCR, paddleOCR, hunyuanVL, minicpmv, exaone45, janus,
-	nemotron, mimo, step3vl, youtuvl, phi4, museGlimmer, minimaxM3,
+	resampler, glmEdge, nemotron, mimo, step3vl, youtuvl, phi4, museGlimmer, minimaxM3,
 	qwen2audio, ultravox, voxtral, musicFlamingo, glmASR, meralion, qwen25omni, qwen3asr, qwen3omni,
 	lfm2audio, graniteSpeech,
 }
+
+// refused says why projectors are not converted that files exist of.
+var refused = map[string]string{
+	"LlavaLlamaForCausalLM":   otherTower + ", or a folder beside it as in Yi-VL. Want LLaVA of llava-hf, or a file of the projector",
+	"LlavaMistralForCausalLM": otherTower + ". Want LLaVA of llava-hf, or a file of the projector",
+	"LlavaQwenForCausalLM":    otherTower + ". Want LLaVA of llava-hf, or a file of the projector",
+	"MobileLlamaForCausalLM":  otherTower + ". Want a file of the projector",
+}
+
+// otherTower is a reason.
+const otherTower = "its encoder of pictures is not in the checkpoint, but in another repository (mm_vision_tower)"
 
 // Of returns the kind of a checkpoint's projector.
 func Of(c *hf.Config) (*lang.Family, error) {
@@ -51,6 +62,9 @@ func Of(c *hf.Config) (*lang.Family, error) {
 			f = &own
 		}
 		return f, c.Err()
+	}
+	if why := refused[names[0]]; why != "" {
+		return nil, fmt.Errorf("%s: %s is not converted: %s", c.Path(), names[0], why)
 	}
 	return nil, fmt.Errorf("%s: %.80q has no projector that is converted; want one of those that \"quern help convert\" "+
 		"lists, such as Gemma3ForConditionalGeneration", c.Path(), names[0])

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/quern-llm/quern/go/convert/hf"
@@ -56,6 +57,39 @@ func TestDefaults(t *testing.T) {
 			if fmt.Sprint(got["clip."+key]) != fmt.Sprint(want) {
 				t.Errorf("%s: %s is %v, want %v (%v)", c.config, key, got["clip."+key], want, config.Err())
 			}
+		}
+	}
+}
+
+// Checkpoints without their encoders are refused with the reason, and MiniCPM-V of versions that are not known.
+func TestRefused(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"architectures": ["LlavaLlamaForCausalLM"], "hidden_size": 8}`:                      "another repository",
+		`{"architectures": ["MobileLlamaForCausalLM"], "hidden_size": 8}`:                     "another repository",
+		`{"architectures": ["Nothing"]}`:                                                      "no projector that is converted",
+		`{"architectures": ["MiniCPMV"], "version": 9.0, "hidden_size": 128, "query_num": 4}`: "MiniCPM-V 9.0",
+		`{"architectures": ["MiniCPMV"], "version": 2.6, "hidden_size": 128}`:                 "query_num",
+		`{"architectures": ["GlmForCausalLM"], "hidden_size": 8}`:                             "no vision_config",
+		`{"architectures": ["GraniteSpeechForConditionalGeneration"], "hidden_size": 8}`:      "no encoder_config",
+		`{"architectures": ["Phi4ForCausalLMV"], "hidden_size": 8, "vision_config": {}}`:      "patch_size",
+	} {
+		dir := t.TempDir()
+		for name, text := range map[string]string{"config.json": text, "preprocessor_config.json": "{}"} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		config, err := hf.Read(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := Of(config)
+		if err == nil {
+			f.Keys(&lang.Keys{Config: config, Arch: f.Arch})
+			err = config.Err()
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}
 }

@@ -26,7 +26,7 @@ var qwenPixels = pixels{560, 14}
 
 var qwen2vl = lang.Family{
 	Arch:  arch,
-	Names: "Qwen2VLForConditionalGeneration Qwen2VLModel",
+	Names: "Qwen2VLForConditionalGeneration Qwen2VLModel Sarashina2VisionForCausalLM",
 	Rules: qwenOld,
 	Keys: func(k *lang.Keys) {
 		v := vision(k, qwenPixels)
