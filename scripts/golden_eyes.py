@@ -372,6 +372,130 @@ def granite(w, x):
     return torch.cat([packed[0] for _, packed in features], 1)
 
 
+def resize(of, width, height):
+    """A picture of another size, as Pillow makes it."""
+    from PIL import Image
+    return np.asarray(Image.fromarray(of).resize((width, height), Image.BICUBIC))
+
+
+def padded(of, side):
+    from PIL import Image, ImageOps
+    return np.asarray(ImageOps.pad(Image.fromarray(of), (side, side), color=(127, 127, 127)))
+
+
+def square(t, n):
+    """A square of embeddings of another side."""
+    side = math.isqrt(len(t))
+    if side == n:
+        return t
+    t = t.reshape(1, side, side, -1).permute(0, 3, 1, 2)
+    return F.interpolate(t, size=(n, n), mode="bicubic", antialias=True).flatten(2)[0].T
+
+
+SAM_WINDOW, SAM_SIDE, SAM_BLOCKS, SAM_WHOLE = 3, 16, 3, 1
+
+
+def sam(w, x):
+    """DeepSeek-OCR's ImageEncoderViT: a map of what its last convolution makes."""
+    x = F.conv2d(x[None], w["v.sam.patch_embd.weight"], w["v.sam.patch_embd.bias"], stride=PATCH)[0].permute(1, 2, 0)
+    n = len(x)
+    x = x + square(w["v.sam.pos_embd.weight"].reshape(SAM_SIDE ** 2, -1), n).reshape(n, n, -1)
+    for il in range(SAM_BLOCKS):
+        block = f"v.sam.blk.{il}."
+        y = w.norm(x, block + "pre_ln")
+        side = n if il == SAM_WHOLE else SAM_WINDOW
+        more = -n % side
+        y = F.pad(y, (0, 0, 0, more, 0, more))
+        k = (n + more) // side
+        y = y.reshape(k, side, k, side, -1).transpose(1, 2).reshape(k * k, side, side, -1)
+        y = torch.stack([sam_attention(w, window, block) for window in y])
+        y = y.reshape(k, k, side, side, -1).transpose(1, 2).reshape(n + more, n + more, -1)[:n, :n]
+        x = x + y
+        x = x + mlp(w, w.norm(x, block + "post_ln"), F.gelu, block + "mlp.lin1", block + "mlp.lin2")
+    x = w.norm(w.conv(x.permute(2, 0, 1)[None], "v.sam.neck.0").permute(0, 2, 3, 1), "v.sam.neck.1").permute(0, 3, 1, 2)
+    x = w.norm(w.conv(x, "v.sam.neck.2", padding=1).permute(0, 2, 3, 1), "v.sam.neck.3").permute(0, 3, 1, 2)
+    return w.conv(w.conv(x, "v.sam.net_2", stride=2, padding=1), "v.sam.net_3", stride=2, padding=1)[0]
+
+
+def sam_attention(w, x, block):
+    n, width = x.shape[1:]
+    q, k, v = w.linear(x.reshape(n * n, -1), block + "attn.qkv").reshape(n * n, 3, HEADS, -1).permute(1, 2, 0, 3)
+    scores = q @ k.transpose(1, 2) / math.sqrt(q.shape[-1])
+    at = torch.arange(n)
+    apart = at[:, None] - at + n - 1
+
+    def table(name):
+        t = w[block + name]
+        if len(t) != 2 * n - 1:
+            t = F.interpolate(t.T[None], size=2 * n - 1, mode="linear")[0].T
+        return t[apart]
+
+    q = q.reshape(HEADS, n, n, -1)
+    down = torch.einsum("ayxc,ykc->ayxk", q, table("attn.pos_h.weight"))
+    across = torch.einsum("ayxc,xkc->ayxk", q, table("attn.pos_w.weight"))
+    scores = scores + (down[..., :, None] + across[..., None, :]).reshape(HEADS, n * n, n * n)
+    made = (scores.softmax(-1) @ v).transpose(0, 1).flatten(1)
+    return w.linear(made, block + "attn.out").reshape(n, n, -1)
+
+
+def ocr_rows(w, x):
+    """The rows of a square picture, a line each."""
+    seen = sam(w, x)
+    n = seen.shape[1]
+    t = w["v.position_embd.weight"]
+    seen = seen.flatten(1).T
+    h = torch.cat([w["v.class_embd"][None], seen]) + torch.cat([t[:1], square(t[1:], n)])
+    h = w.norm(h, "v.pre_ln", 1e-5)
+    for il in range(LAYERS):
+        block = f"v.blk.{il}."
+        q, k, v = w.linear(w.norm(h, block + "ln1", 1e-5), block + "attn_qkv").chunk(3, 1)
+        h = h + w.linear(attention(q, k, v, HEADS), block + "attn_out")
+        h = h + mlp(w, w.norm(h, block + "ln2", 1e-5), quick_gelu, block + "ffn_up", block + "ffn_down")
+    return w.linear(torch.cat([h[1:], seen], 1), "mm.model.fc").reshape(n, n, -1)
+
+
+def ocr(w, x):
+    _, height, width = x.shape
+    of, side = pixels(width, height), SAM_SIDE * PATCH
+    tile = side * 5 // 8
+    cut, lines = resize(of, 2 * tile, 2 * tile), []
+    end = w["v.image_newline"][None]
+    for y in range(2):
+        views = [ocr_rows(w, picture(cut[y * tile:][:tile, i * tile:][:, :tile])) for i in range(2)]
+        lines += [torch.cat([line, end]) for line in torch.cat(views, 1)]
+    lines += [torch.cat([line, end]) for line in ocr_rows(w, picture(padded(of, side)))]
+    return torch.cat([*lines, w["v.view_seperator"][None]])
+
+
+def ocr2_rows(w, x):
+    seen = sam(w, x).flatten(1).T
+    n = len(seen)
+    asked = w[f"v.resample_query_{1024 if n == 16 else 768}.weight"]
+    h = torch.cat([seen, asked])
+    at = torch.arange(2 * n)
+    sees = (at[None] < n) | (at[None] <= at[:, None])
+    turns = at.float()[:, None] * 1e6 ** (-torch.arange(8).float() / 8)
+    for il in range(LAYERS):
+        block = f"v.blk.{il}."
+        y = rms(h, w[block + "ln1.weight"])
+        q, k, v = (w.linear(y, block + "attn_" + name).reshape(2 * n, -1, 16).transpose(0, 1) for name in "qkv")
+        q, k = turned(q, turns, "neox"), turned(k, turns, "neox")
+        scores = (q @ k.transpose(1, 2) / 4).masked_fill(~sees, -math.inf)  # of one head of keys
+        h = h + w.linear((scores.softmax(-1) @ v).transpose(0, 1).flatten(1), block + "attn_out")
+        y = rms(h, w[block + "ln2.weight"])
+        h = h + w.linear(F.silu(w.linear(y, block + "ffn_gate")) * w.linear(y, block + "ffn_up"), block + "ffn_down")
+    return w.linear(rms(h[n:], w["v.post_ln.weight"]), "mm.model.fc")
+
+
+def ocr2(w, x):
+    _, height, width = x.shape
+    of, side = pixels(width, height), SAM_SIDE * PATCH
+    tile = side * 3 // 4
+    cut = resize(of, 2 * tile, 2 * tile)
+    views = [picture(cut[y * tile:][:tile, i * tile:][:, :tile]) for y in range(2) for i in range(2)]
+    return torch.cat([ocr2_rows(w, view) for view in [*views, picture(padded(of, side))]] + [w["v.view_seperator"][None]])
+
+
 RESAMPLER = siglip() | {"resampler.query": (128, 5), "resampler.pos_embed_k": (128, 16)}
 for name in ("q", "k", "v", "out"):
     RESAMPLER |= linear("resampler.attn." + name, 128, 128)
@@ -406,7 +530,39 @@ for i in range(4):
             sizes = {"ffn_up": (GRANITE_WIDTH, FF), "ffn_down": (FF, GRANITE_WIDTH), "linear": (GRANITE_WIDTH, WIDTH)}
             VISION |= linear(block + name, *sizes.get(name, (GRANITE_WIDTH, GRANITE_WIDTH)))
 
+OCR = {"v.sam.patch_embd.weight": (PATCH, PATCH, 3, 64), "v.sam.patch_embd.bias": (64,), "v.sam.pos_embd.weight": (64, SAM_SIDE, SAM_SIDE),
+       "v.sam.neck.0.weight": (1, 1, 64, 24), "v.sam.neck.2.weight": (3, 3, 24, 24), "v.sam.net_2.weight": (3, 3, 24, 40),
+       "v.sam.net_3.weight": (3, 3, 40, WIDTH), "v.class_embd": (WIDTH,), "v.position_embd.weight": (WIDTH, 17),
+       "v.image_newline": (WIDTH,), "v.view_seperator": (WIDTH,)}
+OCR |= norm("v.sam.neck.1", 24) | norm("v.sam.neck.3", 24) | norm("v.pre_ln", WIDTH) | linear("mm.model.fc", 2 * WIDTH, WIDTH)
+for name, n, m in (("attn_qkv", WIDTH, 3 * WIDTH), ("attn_out", WIDTH, WIDTH), ("ffn_up", WIDTH, FF), ("ffn_down", FF, WIDTH)):
+    OCR |= linear("v.blk.#." + name, n, m)
+OCR |= norm("v.blk.#.ln1", WIDTH) | norm("v.blk.#.ln2", WIDTH)
+for il in range(SAM_BLOCKS):
+    block = f"v.sam.blk.{il}."
+    n = 2 * (SAM_SIDE if il == SAM_WHOLE else SAM_WINDOW) - 1
+    OCR |= norm(block + "pre_ln", 64) | norm(block + "post_ln", 64) | linear(block + "attn.qkv", 64, 192)
+    OCR |= linear(block + "attn.out", 64, 64) | linear(block + "mlp.lin1", 64, FF) | linear(block + "mlp.lin2", FF, 64)
+    OCR |= {block + "attn.pos_h.weight": (32, n), block + "attn.pos_w.weight": (32, n)}
+
+OCR2 = {name: dims for name, dims in OCR.items() if "v.sam" in name} | linear("mm.model.fc", WIDTH, WIDTH)
+OCR2 |= {"v.resample_query_1024.weight": (WIDTH, 16), "v.resample_query_768.weight": (WIDTH, 9), "v.view_seperator": (WIDTH,)}
+for name, n, m in (("attn_q", WIDTH, WIDTH), ("attn_k", WIDTH, 16), ("attn_v", WIDTH, 16)):
+    OCR2 |= linear("v.blk.#." + name, n, m)
+for name, n, m in (("attn_out", WIDTH, WIDTH), ("ffn_gate", WIDTH, FF), ("ffn_up", WIDTH, FF), ("ffn_down", FF, WIDTH)):
+    OCR2 |= linear("v.blk.#." + name, n, m, False)
+OCR2 |= norm("v.blk.#.ln1", WIDTH, False) | norm("v.blk.#.ln2", WIDTH, False) | norm("v.post_ln", WIDTH, False)
+
 CASES = {
+    "deepseekocr2": ([70, 64], ocr2, OCR2,
+                     keys("deepseekocr2", "clip.use_gelu bool true", "clip.vision.window_size u32 3", "clip.vision.sam.block_count u32 3",
+                          "clip.vision.sam.head_count u32 2", "clip.vision.sam.embedding_length u32 64",
+                          "clip.vision.attention.head_count_kv u32 1", "clip.vision.preproc_min_tiles u32 2",
+                          "clip.vision.preproc_max_tiles u32 6")),
+    "deepseekocr": ([70, 64], ocr, OCR,
+                    keys("deepseekocr", "clip.use_gelu bool true", "clip.vision.window_size u32 3", "clip.vision.sam.block_count u32 3",
+                         "clip.vision.sam.head_count u32 2", "clip.vision.sam.embedding_length u32 64",
+                         "clip.vision.preproc_min_tiles u32 2", "clip.vision.preproc_max_tiles u32 9")),
     "granite4_vision": ([44, 20], granite, VISION,
                         keys("granite4_vision", "clip.use_gelu bool true", "clip.vision.feature_layer i32[] 1 0 1 1",
                              "clip.vision.projector.spatial_offsets i32[] -1 -1 0 1", "clip.vision.projector.window_side u32 4",

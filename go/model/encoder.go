@@ -388,6 +388,9 @@ func (r run) add() {
 		if r.in.Place != nil {
 			r.batch.Place(r.in.Place(i))
 		}
+		if r.in.Sees != nil {
+			r.batch.Sees(r.in.Sees(i))
+		}
 		if n := r.in.Band; n > 0 {
 			r.batch.Sees(max(i-n, 0), min(i+n, r.in.Tokens-1))
 		}

@@ -77,7 +77,7 @@ func (c eye) write(t testing.TB) string {
 	for _, line := range c.Keys {
 		words := strings.Fields(line)
 		value := keyValue(t, words[1], words[2:])
-		if w.Set(words[0], value); strings.HasSuffix(words[0], ".block_count") {
+		if w.Set(words[0], value); strings.HasSuffix(words[0], "vision.block_count") {
 			layers = int(value.(uint32))
 		}
 	}

@@ -87,6 +87,52 @@ func (w *weights) Repeated(name string, in, of, from, n, times int) (kernel.Matr
 	return m.Matrix, nil
 }
 
+// Summed implements nn.Weights.
+func (w *weights) Summed(name, key string, in, of int, by [][]float64, times int) (kernel.Matrix, error) {
+	key = name + ", sums " + key
+	if m, ok := w.byName[key]; ok {
+		return m.Matrix, nil
+	}
+	t, err := w.tensor(name, []uint64{uint64(in), uint64(of)})
+	if err != nil {
+		return kernel.Matrix{}, err
+	}
+	if err := typeOf(t).Check(in); err != nil {
+		return kernel.Matrix{}, unsupported(t, err)
+	}
+	if err := wholeGroups(t, of); err != nil {
+		return kernel.Matrix{}, err
+	}
+	m := &matrix{remade: func(buf []byte, t *gguf.Tensor) ([]byte, error) { return sumsOf(buf, t, by) }}
+	for range times {
+		m.parts = append(m.parts, rowsOf(t, in, 0, of))
+	}
+	m.Type, m.In, m.Out, m.N = kernel.F32, in, len(by), times
+	w.keep(key, m)
+	return m.Matrix, nil
+}
+
+// sumsOf writes sums of a tensor's rows, times numbers, as floats, to the beginning of buf and returns it.
+func sumsOf(buf []byte, t *gguf.Tensor, by [][]float64) ([]byte, error) {
+	in, of := int(t.Dims[0]), int(t.Dims[1])
+	x := make([]float32, in*of) // by columns
+	if err := transposeRows(x, t, 0, of); err != nil {
+		return nil, err
+	}
+	buf = buf[:len(by)*in*4]
+	y := mem.Float32s(buf)
+	for r, shares := range by {
+		for c := range in {
+			sum := 0.0
+			for i, v := range x[c*of:][:of] {
+				sum += float64(shares[i] * float64(v))
+			}
+			y[r*in+c] = float32(sum)
+		}
+	}
+	return buf, nil
+}
+
 // Against implements nn.Weights.
 func (w *weights) Against(name string, in, of, heads int, rows [][]float32) (kernel.Matrix, error) {
 	key := fmt.Sprintf("%s against %d rows", name, len(rows))

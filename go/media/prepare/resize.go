@@ -132,16 +132,33 @@ func Pad(p *picture.RGB, w, h int, f Filter, colour [3]byte) *picture.RGB {
 		return max(1, min(int(math.Ceil(float64(float32(float32(n)*scale)))), most))
 	}
 	in := Resize(p, side(p.Width, w), side(p.Height, h), f)
-	if in.Width == w && in.Height == h {
-		return in
+	return around(in, w, h, (w-in.Width)/2, (h-in.Height)/2, colour)
+}
+
+// Framed is Pad with sides that are rounded to the nearest, and halves to even numbers: Pillow's ImageOps.pad.
+func Framed(p *picture.RGB, w, h int, f Filter, colour [3]byte) *picture.RGB {
+	wide, high := w, h
+	switch of := func(n, by, to int) int { return max(int(math.RoundToEven(float64(n)/float64(by)*float64(to))), 1) }; {
+	case p.Width*h > w*p.Height:
+		high = of(p.Height, p.Width, w)
+	case p.Width*h < w*p.Height:
+		wide = of(p.Width, p.Height, h)
+	}
+	half := func(n int) int { return int(math.RoundToEven(float64(n) / 2)) }
+	return around(Resize(p, wide, high, f), w, h, half(w-wide), half(h-high), colour)
+}
+
+// around returns a picture of w x h pixels that has p at a place, and a colour around.
+func around(p *picture.RGB, w, h, left, top int, colour [3]byte) *picture.RGB {
+	if p.Width == w && p.Height == h {
+		return p
 	}
 	q := blank(w, h)
 	for i := 0; i < len(q.Pix); i += 3 {
 		copy(q.Pix[i:], colour[:])
 	}
-	left, top := (w-in.Width)/2, (h-in.Height)/2
-	for y := range in.Height {
-		copy(q.Pix[3*((top+y)*w+left):], in.Pix[3*y*in.Width:][:3*in.Width])
+	for y := range p.Height {
+		copy(q.Pix[3*((top+y)*w+left):], p.Pix[3*y*p.Width:][:3*p.Width])
 	}
 	return q
 }

@@ -170,16 +170,7 @@ func (l Layer) RelativeAttention(norm string, r Relative, out, post string) {
 			}
 			l.Add(op)
 		}
-		l.Add(kernel.NormRows{ // (1, 0) of each frequency
-			Dst: wide.buf, Src: wide.buf, DstCol: wide.col[1] + h*width + d, SrcCol: wide.col[1] + h*width, Cols: turned, Segs: 1,
-			Kind: kernel.NoNorm, Scale: 1, Weight: l.Builder.constants(fmt.Sprintf("%d times 0", turned), turned, func(int) float64 { return 0 }),
-			Bias: l.Builder.constants(fmt.Sprintf("%d of 1 and 0", turned), turned, func(i int) float64 {
-				if i < turned/2 {
-					return 1
-				}
-				return 0
-			}),
-		})
+		l.halfOnes(wide.buf, wide.col[1]+h*width+d, wide.buf, wide.col[1]+h*width, turned) // (1, 0) of each frequency
 	}
 	l.Add(kernel.NormRows{
 		Dst: wide.buf, Src: q.buf, DstCol: wide.col[2], SrcCol: q.col[2], Cols: heads * d, Segs: 1, Kind: kernel.NoNorm, Scale: 1,

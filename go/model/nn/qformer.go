@@ -80,11 +80,6 @@ func (l Layer) QFormer(width int) {
 			l.cut() // what the second attention keeps takes the place of what the first did
 		}
 	}
-	m := l.channels(l.prefix + "ffn_up")
-	up := kernel.Part{Matrix: l.Matrix("ffn_up.weight", n, m), Bias: l.optional("ffn_up.bias", m)}
-	act, hidden := l.Act("qformer", kernel.TokRows, n, up.Matrix), l.Floats("ffn", kernel.TokRows, m)
-	l.Add(kernel.ToAct{Act: act, Src: l.X(), Cols: n})
-	l.Add(kernel.Matmul{Dst: hidden, Act: act, Parts: []kernel.Part{up}, Epilogue: kernel.Apply, Fn: kernel.GELUErf})
-	l.clippedSum(hidden, m, "ffn_down", "", 1)
+	l.fed(l.X(), "ffn_up", "ffn_down", kernel.GELUErf)
 	l.Normalise("ffn_norm")
 }

@@ -153,6 +153,12 @@ func (b *Builder) mask() kernel.Buf { return b.whole("mask", 1) }
 
 // BegunRows ends what comes before the layers.
 func (b *Builder) BegunRows() {
+	b.Rotations()
+	b.Program.Begin = b.Take()
+}
+
+// Rotations computes the rotations of the layers of b.Config by where tokens are.
+func (b *Builder) Rotations() {
 	for _, l := range b.Config.Layers {
 		for _, r := range []Rope{l.Turned, l.Rope} {
 			if r.Style != kernel.RopeNone {
@@ -163,7 +169,6 @@ func (b *Builder) BegunRows() {
 	for _, r := range b.ropes {
 		b.rotations(r)
 	}
-	b.Program.Begin = b.Take()
 }
 
 // RowLayers calls build for each layer, and after for what is made of the results of each; nil: nothing is.
@@ -265,6 +270,12 @@ func (k Keep) PutNormed(i int, norm string) {
 // bring has tokens bring all of what is kept, from column `from` on.
 func (k Keep) bring(from int) {
 	k.b.Add(kernel.Input{Dst: k.buf, From: from, Cols: k.width, Clear: true})
+}
+
+// Bring has tokens bring number i.
+func (k Keep) Bring(i int) {
+	n := k.b.Config.NEmbd
+	k.b.Add(kernel.Input{Dst: k.buf, DstCol: i * n, Cols: n, Clear: true})
 }
 
 // Weigh has tokens bring rows of all that is kept side by side, and keeps their sum, times a weight of each number of each row.

@@ -27,6 +27,9 @@ type Weights interface {
 	// Repeated returns n of the rows of a matrix, from number `from` on, `times` times as floats, with rows of zeros behind them up to
 	// whole panels.
 	Repeated(name string, in, of, from, n, times int) (kernel.Matrix, error)
+	// Summed returns sums of the rows of a matrix, each times numbers that are given for a sum, `times` times as floats. There are whole
+	// panels of sums. key tells numbers from others.
+	Summed(name, key string, in, of int, by [][]float64, times int) (kernel.Matrix, error)
 	// Columns returns how many columns the rows of a matrix have; 0: there is no such tensor.
 	Columns(name string) int
 	// Stack returns matrices for products that are a tensor each.

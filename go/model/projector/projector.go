@@ -77,7 +77,7 @@ var kinds = []*Kind{
 	&idefics3, &internvl, &mlp, &lfm2, &llama4, &kimivl, &glm4v,
 	&kimik25, &paddleocr, &januspro, &exaone45, &dotsocr, &lightonocr, &hunyuanvl,
 	&minicpmv46, &resampler, &minimaxm3, &youtuvl, &nemotronv2, &phi4, &museglimmer,
-	&adapter, &ldpv2, &mimovl, &step3vl, &granite4Vision,
+	&adapter, &ldpv2, &mimovl, &step3vl, &granite4Vision, &deepseekOCR, &deepseekOCR2,
 	&qwen25oSight,
 	&gemma4ua, &gemma4a, &lfm2a, &parakeet, &qwen2a, &ultravox, &voxtral, &musicflamingo, &qwen3a,
 	&qwen25o, &meralion, &graniteSpeech,
@@ -98,6 +98,7 @@ type Input struct {
 	Place   func(i int) [kernel.Axes]int32 // where token i is; nil: at its index on all axes
 	Seen    int                            // of the tokens, which others see; behind them is padding; 0: all
 	Windows []int                          // how many tokens each window has, in succession; nil: there are none
+	Sees    func(i int) (from, to int)     // which tokens one sees in layers with windows; nil: see Band
 	Band    int                            // how many tokens before and behind it one sees in layers with windows; 0: see Windows
 	Order   []int32                        // of the rows that are made: row i is number Order[i], or if that is below 0 Breaks[-1-Order[i]]
 	Breaks  [][]float32                    // see Order
@@ -148,17 +149,20 @@ type Encoder struct {
 
 // settings are what kinds read beside the sizes of the layers.
 type settings struct {
-	blocks    blocks     // of Granite Speech
-	asked     asked      // of Granite Vision
-	Side      int        // pixels of the square pictures that the encoder was trained on
-	Patch     int        // pixels of a side of a patch
-	Merge     int        // patches of a side of a row; 1: each is one
-	Midway    int        // the number of the layer behind which they are made, beginning at 1
-	Inner     int        // patches of a side of the rows that are made first, and of which others are; 0: there are none
-	Frames    int        // of a film that a row is made of
-	FilmRows  int        // of each at most; 0: as of pictures
-	Mean, Std [3]float32 // of the channels
-	MinRows   int        // of a picture, where its size is not fixed
+	blocks    blocks         // of Granite Speech
+	asked     asked          // of Granite Vision
+	sam       sam            // in front of its layers
+	byView    [2]table       // the queries of a picture, and of a tile
+	reduced   [2][][]float32 // the embeddings of positions of what convolutions make of a picture, and of a tile
+	Side      int            // pixels of the square pictures that the encoder was trained on
+	Patch     int            // pixels of a side of a patch
+	Merge     int            // patches of a side of a row; 1: each is one
+	Midway    int            // the number of the layer behind which they are made, beginning at 1
+	Inner     int            // patches of a side of the rows that are made first, and of which others are; 0: there are none
+	Frames    int            // of a film that a row is made of
+	FilmRows  int            // of each at most; 0: as of pictures
+	Mean, Std [3]float32     // of the channels
+	MinRows   int            // of a picture, where its size is not fixed
 	MaxRows   int
 	MaxSide   int  // patches of a side at most; 0: any
 	Window    int  // rows of a side of a window of patches that see each other
@@ -169,12 +173,14 @@ type settings struct {
 	QKNorm    QKNorm         // of the layers
 	Edge      int            // pixels of the longer side of pictures before they are cut into tiles
 	Grids     []prepare.Grid // of tiles
-	Features  []int          // the numbers of layers whose results are read side by side, beginning at 1; nil: of the last one
-	Columned  []bool         // layers that have squares of patches column by column
-	Nested    bool           // slices of a picture are pictures among slices
-	ByPixel   bool           // patches have the channels of a pixel in succession
-	LastClass bool           // the position of the token for the whole picture is the last one
-	Unread    []string       // how the names of tensors begin that files have and encoders do not use
+	Least     int            // tiles of a picture that is cut
+	Most      int
+	Features  []int    // the numbers of layers whose results are read side by side, beginning at 1; nil: of the last one
+	Columned  []bool   // layers that have squares of patches column by column
+	Nested    bool     // slices of a picture are pictures among slices
+	ByPixel   bool     // patches have the channels of a pixel in succession
+	LastClass bool     // the position of the token for the whole picture is the last one
+	Unread    []string // how the names of tensors begin that files have and encoders do not use
 }
 
 // Limits of settings. Files beyond them are corrupt.

@@ -16,15 +16,35 @@ type resampling [][]share
 // triangles is the resampling of n to m by triangles, as wide as what becomes one where that is more than one: "bilinear"
 // with antialiasing.
 func triangles(n, m int) resampling {
+	return smooth(n, m, 1, func(x float64) float64 { return max(1-x, 0) })
+}
+
+// smoothCubics is the same by cubic splines: "bicubic" with antialiasing.
+func smoothCubics(n, m int) resampling {
+	const a = -0.5
+	return smooth(n, m, 2, func(x float64) float64 {
+		switch {
+		case x < 1:
+			return float64((float64((a+2)*x)-(a+3))*x*x) + 1
+		case x < 2:
+			return float64((float64((float64(a*x)-5*a)*x)+8*a)*x) - 4*a
+		}
+		return 0
+	})
+}
+
+// smooth is the resampling of n to m by a filter of a distance, beyond which it is 0.
+func smooth(n, m int, beyond float64, filter func(x float64) float64) resampling {
 	scale := float64(n) / float64(m)
-	support := max(scale, 1)
+	wide := max(scale, 1)
+	support := beyond * wide
 	made := make(resampling, m)
 	for i := range made {
 		middle := scale * (float64(i) + 0.5)
 		from, to := max(int(middle-support+0.5), 0), min(int(middle+support+0.5), n)
 		sum, weights := 0.0, []float64{}
 		for at := from; at < to; at++ {
-			w := max(1-math.Abs((float64(at)-middle+0.5)/support), 0)
+			w := filter(math.Abs((float64(at) - middle + 0.5) / wide))
 			weights = append(weights, w)
 			sum += w
 		}
