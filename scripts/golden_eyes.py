@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What encoders of pictures that transformers lacks make of one, written in torch after their publishers' code: the witness of
-go/model/projector.
+"""What encoders of pictures and sounds that transformers lacks make of one, written in torch after their publishers' code: the
+witness of go/model/projector.
 
 Needs torch, Pillow and transformers, and nothing that the build or the tests need. A kind that transformers has only without
 its processor, or that no converter writes, is computed by its classes.
@@ -14,6 +14,7 @@ A case has
     keys     of its file: name, type, values
     tensors  of it: name, dimensions, scale, offset. Number i is offset + scale * noise(name, i); # is the number of each layer
     size     of the picture: its byte i is the first 8 bits of the noise of "picture"
+    samples  of the sound in its place, at 16,000 a second: the noise of "sound"
     shape    of the rows
     numbers  some of theirs: i * 7919 modulo their count says which
 """
@@ -496,6 +497,31 @@ def ocr2(w, x):
     return torch.cat([ocr2_rows(w, view) for view in [*views, picture(padded(of, side))]] + [w["v.view_seperator"][None]])
 
 
+def glm_asr(w, n):
+    """GLM-ASR's AudioMLPAdapter, of parts of a sound that have as many tokens as there are embeddings of positions."""
+    from golden_sound import mel
+
+    tokens, rows = len(w["a.position_embd.weight"]), []
+    each = 2 * tokens * 160
+    parts = -(-n // each)
+    whole = torch.from_numpy(mel(n, BANDS, parts * each)[:, :2 * parts * tokens]).float()
+    turns = torch.arange(tokens).float()[:, None] * 10000 ** (-torch.arange(4).float() / 4)
+
+    def turn(q):
+        return torch.cat([turned(q[..., :8], turns, "norm"), q[..., 8:]], -1)
+
+    for part in range(parts):
+        x = whole[None, :, 2 * part * tokens:][..., :2 * tokens]
+        x = F.gelu(F.conv1d(x, w["a.conv1d.1.weight"], w["a.conv1d.1.bias"].flatten(), padding=1))
+        h = F.gelu(F.conv1d(x, w["a.conv1d.2.weight"], w["a.conv1d.2.bias"].flatten(), padding=1, stride=2))[0].T
+        for il in range(LAYERS):
+            h = w.layer(h, f"a.blk.{il}.", F.gelu, turn, None)
+        h = mlp(w, w.norm(h, "mm.a.norm_pre").reshape(tokens // 4, -1), F.gelu, "mm.a.mlp.1", "mm.a.mlp.2")
+        frames = min(n - part * each, each) // 160
+        rows += [w["v.boi"][None], h[:((frames - 1) // 2 + 1) // 4], w["v.eoi"][None]]
+    return torch.cat(rows)
+
+
 RESAMPLER = siglip() | {"resampler.query": (128, 5), "resampler.pos_embed_k": (128, 16)}
 for name in ("q", "k", "v", "out"):
     RESAMPLER |= linear("resampler.attn." + name, 128, 128)
@@ -553,7 +579,19 @@ for name, n, m in (("attn_out", WIDTH, WIDTH), ("ffn_gate", WIDTH, FF), ("ffn_up
     OCR2 |= linear("v.blk.#." + name, n, m, False)
 OCR2 |= norm("v.blk.#.ln1", WIDTH, False) | norm("v.blk.#.ln2", WIDTH, False) | norm("v.post_ln", WIDTH, False)
 
+BANDS = 16
+GLMA = {"a.conv1d.1.weight": (3, BANDS, WIDTH), "a.conv1d.1.bias": (1, WIDTH), "a.conv1d.2.weight": (3, WIDTH, WIDTH),
+        "a.conv1d.2.bias": (1, WIDTH), "a.position_embd.weight": (WIDTH, 24), "v.boi": (WIDTH,), "v.eoi": (WIDTH,)}
+GLMA |= {name.replace("v.", "a.", 1): dims for name, dims in vit().items() if "attn_k.bias" not in name}
+GLMA |= norm("mm.a.norm_pre", WIDTH) | linear("mm.a.mlp.1", 4 * WIDTH, 48) | linear("mm.a.mlp.2", 48, WIDTH)
+
 CASES = {
+    "glma": (10000, glm_asr, GLMA,
+             ["general.architecture str \"clip\"", "clip.has_audio_encoder bool true", 'clip.projector_type str "glma"',
+              f"clip.audio.embedding_length u32 {WIDTH}", f"clip.audio.feed_forward_length u32 {FF}",
+              f"clip.audio.block_count u32 {LAYERS}", f"clip.audio.attention.head_count u32 {HEADS}",
+              "clip.audio.attention.layer_norm_epsilon f32 1e-06", f"clip.audio.projection_dim u32 {WIDTH}",
+              f"clip.audio.num_mel_bins u32 {BANDS}", "clip.audio.projector.stack_factor u32 4"]),
     "deepseekocr2": ([70, 64], ocr2, OCR2,
                      keys("deepseekocr2", "clip.use_gelu bool true", "clip.vision.window_size u32 3", "clip.vision.sam.block_count u32 3",
                           "clip.vision.sam.head_count u32 2", "clip.vision.sam.embedding_length u32 64",
@@ -618,9 +656,10 @@ def case(name):
             numbers = (offset + scale * noise(one, math.prod(dims))).astype(np.float32)
             w[one] = torch.from_numpy(numbers.reshape(dims[::-1]))
     with torch.inference_mode():
-        rows = see(w, picture(pixels(*size)))
+        rows = see(w, size if isinstance(size, int) else picture(pixels(*size)))
     flat = rows.flatten().tolist()
-    return {"name": name, "keys": of, "tensors": lines, "size": size, "shape": list(rows.shape),
+    given = {"samples": size} if isinstance(size, int) else {"size": size}
+    return {"name": name, "keys": of, "tensors": lines, **given, "shape": list(rows.shape),
             "numbers": [round(flat[i * 7919 % len(flat)], 6) for i in range(COUNT)]}
 
 

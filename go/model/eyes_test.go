@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,11 +17,13 @@ import (
 	"github.com/quern-llm/quern/go/model/projector"
 )
 
-// An eye is what an encoder of pictures makes of one, in torch. scripts/golden_eyes.py writes it, and says what its fields are.
+// An eye is what an encoder makes of a picture or of a sound, in torch. scripts/golden_eyes.py writes it, and says what its fields
+// are.
 type eye struct {
 	Name          string
 	Keys, Tensors []string
 	Size, Shape   [2]int
+	Samples       int // of the sound; 0: it is a picture
 	Numbers       []float64
 }
 
@@ -29,9 +32,9 @@ func TestEyes(t *testing.T) {
 	pool, budget := testPool(t, 1), mem.NewBudget(1<<28, "a test")
 	for _, c := range eyes(t) {
 		t.Run(c.Name, func(t *testing.T) {
-			e := encoder(t, c.write(t), projector.Sight, EncoderFile, kvEncoder, pool, budget)
+			e := encoder(t, c.write(t), c.sense(), EncoderFile, kvEncoder, pool, budget)
 			var flat []float32
-			for _, row := range rows(t, e, e.See(c.picture()), pool, budget) {
+			for _, row := range rows(t, e, c.parts(e), pool, budget) {
 				flat = append(flat, row...)
 			}
 			if len(flat) != c.Shape[0]*c.Shape[1] {
@@ -46,6 +49,21 @@ func TestEyes(t *testing.T) {
 			}
 		})
 	}
+}
+
+func (c eye) sense() projector.Sense {
+	if c.Samples > 0 {
+		return projector.Hearing
+	}
+	return projector.Sight
+}
+
+// parts returns what its encoder is given.
+func (c eye) parts(e *Encoder) []projector.Part {
+	if c.Samples > 0 {
+		return e.Hear(noise("sound", c.Samples))
+	}
+	return e.See(c.picture())
 }
 
 // picture returns what it sees.
@@ -77,7 +95,7 @@ func (c eye) write(t testing.TB) string {
 	for _, line := range c.Keys {
 		words := strings.Fields(line)
 		value := keyValue(t, words[1], words[2:])
-		if w.Set(words[0], value); strings.HasSuffix(words[0], "vision.block_count") {
+		if w.Set(words[0], value); slices.Contains([]string{"clip.vision.block_count", "clip.audio.block_count"}, words[0]) {
 			layers = int(value.(uint32))
 		}
 	}

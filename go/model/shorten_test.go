@@ -51,8 +51,8 @@ func TestEightBits(t *testing.T) {
 		t.Run(eye.Name, func(t *testing.T) {
 			pool, budget, path := testPool(t, 1), mem.NewBudget(1<<28, "a test"), eye.write(t)
 			made := func(typ EncoderType, kv kernel.KVTypes) [][]float32 {
-				e := encoder(t, path, projector.Sight, typ, kv, pool, budget)
-				return rows(t, e, e.See(eye.picture()), pool, budget)
+				e := encoder(t, path, eye.sense(), typ, kv, pool, budget)
+				return rows(t, e, eye.parts(e), pool, budget)
 			}
 			// Widths of 32 average fewer errors than those of models.
 			nearlyAlike(t, made(EncoderFile, kvEncoder), made(EncoderQ8, integers), 0.9995)

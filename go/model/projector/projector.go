@@ -80,7 +80,7 @@ var kinds = []*Kind{
 	&adapter, &ldpv2, &mimovl, &step3vl, &granite4Vision, &deepseekOCR, &deepseekOCR2,
 	&qwen25oSight,
 	&gemma4ua, &gemma4a, &lfm2a, &parakeet, &qwen2a, &ultravox, &voxtral, &musicflamingo, &qwen3a,
-	&qwen25o, &meralion, &graniteSpeech,
+	&qwen25o, &meralion, &graniteSpeech, &glma,
 }
 
 // A Part of a prompt is a text, whose control tokens are tokens, or what the encoder makes of an input.
