@@ -522,6 +522,37 @@ def glm_asr(w, n):
     return torch.cat(rows)
 
 
+def dots3(w, x):
+    from transformers.models.dots3_note.configuration_dots3_note import Dots3NoteVisionConfig
+    from transformers.models.dots3_note.modeling_dots3_note import Dots3NoteVisionModel
+
+    m = Dots3NoteVisionModel(Dots3NoteVisionConfig(
+        hidden_size=WIDTH, intermediate_size=FF, moe_intermediate_size=24, num_hidden_layers=len(DOTS_EXPERTS), num_attention_heads=HEADS,
+        patch_size=PATCH, rms_norm_eps=1e-6, pyramid_num_routed=[n or -1 for n in DOTS_EXPERTS], capacity_factor=2,
+        adapter_in_dim=WIDTH, adapter_out_dim=WIDTH)).eval()
+    own = m.state_dict()
+    names = {"patch_embed.proj": "v.patch_embd", "patch_embed.norm": "v.pre_ln", "norm": "mm.post_norm", "merger.ln_q": "mm.input_norm",
+             "merger.mlp.0": "mm.0", "merger.mlp.2": "mm.2"}
+    for il, experts in enumerate(DOTS_EXPERTS):
+        block, to = f"blocks.{il}.", f"v.blk.{il}."
+        names |= {block + theirs: to + ours for theirs, ours in (
+            ("norm1", "ln1"), ("norm2", "ln2"), ("attn.qkv", "attn_qkv"), ("attn.proj", "attn_out"), ("attn.q_norm", "attn_q_norm"),
+            ("attn.k_norm", "attn_k_norm"), ("mlp.gate", "ffn_gate_inp"), ("mlp.gate_proj", "ffn_gate"), ("mlp.up_proj", "ffn_up"),
+            ("mlp.down_proj", "ffn_down"))}
+        if experts:
+            own[block + "mlp.e_score_correction_bias"].copy_(w[to + "exp_probs_b.weight"])
+            own[block + "mlp.experts.gate_up_proj"].copy_(torch.cat([w[to + "ffn_gate_exps.weight"], w[to + "ffn_up_exps.weight"]], 1))
+            own[block + "mlp.experts.down_proj"].copy_(w[to + "ffn_down_exps.weight"])
+    for name, of in own.items():
+        stem, end = name.rsplit(".", 1)
+        if stem in names:
+            of.copy_(w[f"{names[stem]}.{end}"].reshape(of.shape))
+    _, rows, columns = (n // PATCH for n in x.shape)
+    flat = F.unfold(x[None], PATCH, stride=PATCH)[0].T
+    order = squares(torch.arange(rows * columns)[:, None], x).flatten()
+    return m(flat[order], grid_thw=torch.tensor([[1, rows, columns]])).pooler_output
+
+
 RESAMPLER = siglip() | {"resampler.query": (128, 5), "resampler.pos_embed_k": (128, 16)}
 for name in ("q", "k", "v", "out"):
     RESAMPLER |= linear("resampler.attn." + name, 128, 128)
@@ -585,7 +616,24 @@ GLMA = {"a.conv1d.1.weight": (3, BANDS, WIDTH), "a.conv1d.1.bias": (1, WIDTH), "
 GLMA |= {name.replace("v.", "a.", 1): dims for name, dims in vit().items() if "attn_k.bias" not in name}
 GLMA |= norm("mm.a.norm_pre", WIDTH) | linear("mm.a.mlp.1", 4 * WIDTH, 48) | linear("mm.a.mlp.2", 48, WIDTH)
 
+DOTS_EXPERTS = [0, 3, 5]
+DOTS = PATCHES | {"v.patch_embd.bias": (WIDTH,)} | norm("v.pre_ln", WIDTH, False) | norm("mm.post_norm", WIDTH, False)
+DOTS |= norm("mm.input_norm", WIDTH) | linear("mm.0", 4 * WIDTH, 4 * WIDTH) | linear("mm.2", 4 * WIDTH, WIDTH)
+for il, n in enumerate(DOTS_EXPERTS):
+    block = f"v.blk.{il}."
+    DOTS |= norm(block + "ln1", WIDTH, False) | norm(block + "ln2", WIDTH, False) | linear(block + "attn_qkv", WIDTH, 3 * WIDTH, False)
+    DOTS |= linear(block + "attn_out", WIDTH, WIDTH, False) | norm(block + "attn_q_norm", 16, False) | norm(block + "attn_k_norm", 16, False)
+    if n:
+        DOTS |= linear(block + "ffn_gate_inp", WIDTH, n, False) | {block + "exp_probs_b.weight": (n,)}
+        DOTS |= {block + f"ffn_{name}_exps.weight": (WIDTH, 24, n) for name in ("gate", "up")} | {block + "ffn_down_exps.weight": (24, WIDTH, n)}
+    else:
+        DOTS |= linear(block + "ffn_gate", WIDTH, FF, False) | linear(block + "ffn_up", WIDTH, FF, False) | linear(block + "ffn_down", FF, WIDTH, False)
+
 CASES = {
+    "dots3note_v": ([24, 16], dots3, DOTS,
+                    [line.replace("block_count u32 2", "block_count u32 3") for line in
+                     keys("dots3note_v", "clip.use_silu bool true", "clip.vision.spatial_merge_size u32 2", "clip.vision.expert_used_count u32 2",
+                          "clip.vision.image_min_pixels u32 64", "clip.vision.image_max_pixels u32 4096")]),
     "glma": (10000, glm_asr, GLMA,
              ["general.architecture str \"clip\"", "clip.has_audio_encoder bool true", 'clip.projector_type str "glma"',
               f"clip.audio.embedding_length u32 {WIDTH}", f"clip.audio.feed_forward_length u32 {FF}",

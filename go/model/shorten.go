@@ -67,6 +67,9 @@ func (t EncoderType) Shortens(f *gguf.File, s projector.Sense) bool {
 // ofLayer reports whether a tensor is one of a layer.
 func ofLayer(name string) bool { return strings.Contains(name, "blk.") }
 
+// ofRouter reports whether a tensor scores experts, of which rounding would choose others.
+func ofRouter(name string) bool { return strings.HasSuffix(name, "ffn_gate_inp.weight") }
+
 // An even is what columns of matrices are multiplied by, for the weights of the norm before them.
 type even struct {
 	by, norm *vector
@@ -100,7 +103,7 @@ func (w *weights) Even(norm string, mats ...kernel.Matrix) ([]float32, bool) {
 // shorten makes a matrix one of 8 bits, if it is one of a layer and has floats. Its columns are then whole blocks, of which
 // the last ones of a row are zeros where the file has fewer.
 func (w *weights) shorten(key string, m *matrix) {
-	if !w.short || m.rows || m.remade != nil || m.N != 1 || len(m.parts) != 1 || !ofLayer(key) || !isFloat(m.parts[0]) {
+	if !w.short || m.rows || m.remade != nil || m.N != 1 || len(m.parts) != 1 || !ofLayer(key) || ofRouter(key) || !isFloat(m.parts[0]) {
 		return
 	}
 	in := m.In

@@ -67,6 +67,9 @@ func (b *Builder) Take() []kernel.Op {
 
 // buf returns the buffer of a use, which the first call creates.
 func (b *Builder) buf(use string, spec kernel.BufSpec) kernel.Buf {
+	if spec.Kind == kernel.Route { // layers may have other numbers of experts
+		use = fmt.Sprintf("%s of %d of %d", use, b.Config.NExpertUsed, b.Config.NExpert)
+	}
 	s := slot{use, spec.Kind}
 	if id, ok := b.slots[s]; ok { // as wide as the widest layer needs it
 		b.Program.Bufs[id].Width = max(b.Program.Bufs[id].Width, spec.Width)

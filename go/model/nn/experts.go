@@ -198,8 +198,10 @@ func (l Layer) choice() []int32 {
 // under the bare name.
 func (l Layer) correction() []float32 {
 	name, n := "exp_probs_b", l.Config.NExpert+l.Config.NSame
-	if l.Has(name) {
-		return l.Vector(name, n)
+	for _, name := range []string{name, name + ".weight"} {
+		if l.Has(name) {
+			return l.Vector(name, n)
+		}
 	}
 	return l.optional(name+".bias", n)
 }

@@ -77,7 +77,7 @@ var kinds = []*Kind{
 	&idefics3, &internvl, &mlp, &lfm2, &llama4, &kimivl, &glm4v,
 	&kimik25, &paddleocr, &januspro, &exaone45, &dotsocr, &lightonocr, &hunyuanvl,
 	&minicpmv46, &resampler, &minimaxm3, &youtuvl, &nemotronv2, &phi4, &museglimmer,
-	&adapter, &ldpv2, &mimovl, &step3vl, &granite4Vision, &deepseekOCR, &deepseekOCR2,
+	&adapter, &ldpv2, &mimovl, &step3vl, &granite4Vision, &deepseekOCR, &deepseekOCR2, &dots3NoteV,
 	&qwen25oSight,
 	&gemma4ua, &gemma4a, &lfm2a, &parakeet, &qwen2a, &ultravox, &voxtral, &musicflamingo, &qwen3a,
 	&qwen25o, &meralion, &graniteSpeech, &glma,
@@ -151,6 +151,7 @@ type Encoder struct {
 type settings struct {
 	blocks    blocks         // of Granite Speech
 	asked     asked          // of Granite Vision
+	experts   []int          // of the layers; 0: such a layer has a feed-forward
 	sam       sam            // in front of its layers
 	byView    [2]table       // the queries of a picture, and of a tile
 	reduced   [2][][]float32 // the embeddings of positions of what convolutions make of a picture, and of a tile
