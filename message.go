@@ -1,6 +1,7 @@
 package quern
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 
@@ -32,6 +33,13 @@ type Part struct {
 	Result    *ToolResult `json:"result,omitempty"`    // of a call
 	Image     []byte      `json:"image,omitempty"`     // a file such as PNG or JPEG
 	Audio     []byte      `json:"audio,omitempty"`     // a file such as WAV or MP3
+	Video     *Video      `json:"video,omitempty"`     // of models that take images
+}
+
+// A Video is a film without sound.
+type Video struct {
+	Frames [][]byte `json:"frames"`         // files such as JPEG, of one size and at most 128; or one animated GIF
+	Rate   float32  `json:"rate,omitempty"` // frames a second; 0: 2. An animation says itself
 }
 
 // A ToolCall is a call of a tool that the model asks for.
@@ -46,7 +54,7 @@ type ToolResult struct {
 	ID    string `json:"id"`   // of the call
 	Name  string `json:"name"` // of the tool; "": that of the call
 	Text  string `json:"text"`
-	Parts []Part `json:"parts,omitempty"` // what comes after the text: more texts, images and sounds
+	Parts []Part `json:"parts,omitempty"` // what comes after the text: more texts, images, sounds and videos
 }
 
 // System returns a message that says how the model is to answer. It comes first.
@@ -116,15 +124,29 @@ func rendered(messages []Message) ([]chat.Message, error) {
 	return all, nil
 }
 
-// content returns a text, an image or a sound.
+// content returns a text, an image, a sound or a video.
 func (p Part) content() chat.Part {
 	switch {
 	case p.Image != nil:
 		return chat.Part{Medium: &chat.Medium{Kind: chat.Picture, Data: p.Image}}
 	case p.Audio != nil:
 		return chat.Part{Medium: &chat.Medium{Kind: chat.Sound, Data: p.Audio}}
+	case p.Video != nil:
+		return chat.Part{Medium: p.Video.medium()}
 	}
 	return chat.Part{Text: p.Text}
+}
+
+// medium returns the video as it is read: an animation, or frames.
+func (v *Video) medium() *chat.Medium {
+	m := &chat.Medium{Kind: chat.Video, Frames: v.Frames, Rate: v.Rate}
+	if m.Frames == nil {
+		m.Frames = [][]byte{}
+	}
+	if len(v.Frames) == 1 && bytes.HasPrefix(v.Frames[0], []byte("GIF8")) {
+		m.Data, m.Frames = v.Frames[0], nil
+	}
+	return m
 }
 
 // content returns what a tool answered.
@@ -137,7 +159,7 @@ func (r *ToolResult) content() (c chat.Content, err error) {
 	}
 	for i, p := range r.Parts {
 		if p.Reasoning != "" || p.Call != nil || p.Result != nil {
-			return c, fmt.Errorf("part %d of a result is no text, image or sound", i)
+			return c, fmt.Errorf("part %d of a result is no text, image, sound or video", i)
 		}
 		c.Parts = append(c.Parts, p.content())
 	}
@@ -150,7 +172,7 @@ func (m Message) rendered() ([]chat.Message, error) {
 	var results []chat.Message
 	for k, p := range m.Parts {
 		set := 0
-		for _, is := range []bool{p.Text != "", p.Reasoning != "", p.Call != nil, p.Result != nil, p.Image != nil, p.Audio != nil} {
+		for _, is := range []bool{p.Text != "", p.Reasoning != "", p.Call != nil, p.Result != nil, p.Image != nil, p.Audio != nil, p.Video != nil} {
 			if is {
 				set++
 			}

@@ -6,6 +6,9 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"image"
+	"image/color"
+	"image/gif"
 	"io/fs"
 	"iter"
 	"log/slog"
@@ -909,6 +912,53 @@ func TestPicturesOfTools(t *testing.T) {
 	if _, err := open(t, quern.Demo).Complete(t.Context(), r); !errors.Is(err, quern.ErrInvalid) || strings.Contains(err.Error(), "\n") {
 		t.Error(err)
 	}
+}
+
+// A video is shown frame by frame, and an animation is one too.
+func TestVideo(t *testing.T) {
+	m, red := querntest.Viewer(t), querntest.RedSquare(t)
+	ask := func(p quern.Part) (*quern.Result, error) {
+		return m.Complete(t.Context(), quern.Request{Messages: []quern.Message{{Role: quern.RoleUser, Parts: []quern.Part{p, {Text: "What colour is it?"}}}},
+			MaxTokens: 8, Temperature: new(0.0)})
+	}
+	still, err := ask(quern.Part{Image: red})
+	if err != nil {
+		t.Fatal(err)
+	}
+	moving, err := ask(quern.Part{Video: &quern.Video{Frames: [][]byte{red, red, red}, Rate: 1}})
+	if err != nil || moving.Usage.PromptTokens <= 2*still.Usage.PromptTokens || !strings.Contains(moving.Text(), "ed") {
+		t.Errorf("%+v, %v; of a picture %+v", moving, err, still)
+	}
+	seen, err := ask(quern.Part{Video: &quern.Video{Frames: [][]byte{animation(t)}}})
+	if err != nil || seen.Usage.PromptTokens <= still.Usage.PromptTokens {
+		t.Errorf("%+v, %v; of a picture %+v", seen, err, still)
+	}
+	for want, v := range map[string]*quern.Video{
+		"without frames": {}, "129 frames": {Frames: slices.Repeat([][]byte{red}, 129)}, "frame 1": {Frames: [][]byte{red, []byte("words")}},
+	} {
+		if _, err := ask(quern.Part{Video: v}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+	if _, err := open(t, quern.Demo).Complete(t.Context(), quern.Request{Messages: []quern.Message{
+		{Role: quern.RoleUser, Parts: []quern.Part{{Video: &quern.Video{Frames: [][]byte{red}}}}}}}); !errors.Is(err, quern.ErrUnsupported) {
+		t.Errorf("a model without eyes: %v", err)
+	}
+}
+
+// animation is a GIF that is red, and then blue.
+func animation(t *testing.T) []byte {
+	t.Helper()
+	all := &gif.GIF{}
+	for _, c := range []color.Color{color.RGBA{220, 30, 30, 255}, color.RGBA{30, 30, 220, 255}} {
+		all.Image = append(all.Image, image.NewPaletted(image.Rect(0, 0, 64, 64), color.Palette{c}))
+		all.Delay = append(all.Delay, 100)
+	}
+	var b bytes.Buffer
+	if err := gif.EncodeAll(&b, all); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
 }
 
 // Answers to a picture are compared without any being said.

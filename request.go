@@ -219,7 +219,7 @@ func (m *Model) input(ctx context.Context, r *Request) (in chat.Input, err error
 			*c = c.Taken(m.open.Projector.Takes)
 		}
 		for _, one := range c.Media() {
-			if one.Kind, err = reading.KindOf(one.Data); err != nil {
+			if one.Kind, err = reading.KindAs(one); err != nil {
 				return in, invalid(fmt.Sprintf("message %d: %v", i, err))
 			}
 			if !m.open.Projector.Takes(one.Kind) {

@@ -174,7 +174,9 @@ func TestMessageJSON(t *testing.T) {
 		m.ToolCalls[1].Function.Arguments != `{"y": 1, "b": 2}` {
 		t.Errorf("%+v", m)
 	}
-	for _, content := range []string{`"x"`, `null`, `[{"type":"text","text":"x"}]`} {
+	for _, content := range []string{`"x"`, `null`, `[{"type":"text","text":"x"}]`,
+		`[{"type":"video_url","video_url":{"url":"data:video/jpeg;base64,aGk=,aG8=","fps":1.5}}]`,
+		`[{"type":"video_url","video_url":{"url":"data:application/octet-stream;base64,aGk="}}]`} {
 		var c Content
 		if err := json.Unmarshal([]byte(content), &c); err != nil {
 			t.Fatal(err)
@@ -184,12 +186,17 @@ func TestMessageJSON(t *testing.T) {
 		}
 	}
 	for in, want := range map[string]string{
-		`{"content":[{"type":"text","text":"a"},{"type":"image_url"}]}`:           `content[1] has no object image_url`,
-		`{"content":[{"type":"video_url"}]}`:                                      `content[0] has type "video_url"; only text, image_url and input_audio can be read`,
-		`{"content":[{"type":"image_url","image_url":{"url":"http://x/y.png"}}]}`: "content[0] is no data URL in base64",
-		`{"content":[{"type":"input_audio","input_audio":{"data":"!"}}]}`:         "content[0] is not in base64",
-		`{"content":[{"type":"text"}]}`:                                           "content[0] has no text",
-		`{"content":7}`:                                                           "content must be a string or a list of parts",
+		`{"content":[{"type":"text","text":"a"},{"type":"image_url"}]}`:                                 `content[1] has no object image_url`,
+		`{"content":[{"type":"video_url"}]}`:                                                            `content[0] has no object video_url`,
+		`{"content":[{"type":"input_video"}]}`:                                                          `content[0] has type "input_video"; only text, image_url, input_audio and video_url can be read`,
+		`{"content":[{"type":"video_url","video_url":{"url":"http://x/y.mp4"}}]}`:                       "content[0] is no data URL in base64",
+		`{"content":[{"type":"video_url","video_url":{"url":"data:video/jpeg;base64,aGk=,!"}}]}`:        "content[0] is not in base64",
+		`{"content":[{"type":"video_url","video_url":{"url":"data:image/gif;base64,aGk=,aGk="}}]}`:      "content[0] lists frames; want them as data:video/jpeg;base64,FRAME,FRAME",
+		`{"content":[{"type":"video_url","video_url":{"url":"data:video/jpeg;base64,aGk=","fps":-1}}]}`: "content[0] has no fps above 0",
+		`{"content":[{"type":"image_url","image_url":{"url":"http://x/y.png"}}]}`:                       "content[0] is no data URL in base64",
+		`{"content":[{"type":"input_audio","input_audio":{"data":"!"}}]}`:                               "content[0] is not in base64",
+		`{"content":[{"type":"text"}]}`:                                                                 "content[0] has no text",
+		`{"content":7}`:                                                                                 "content must be a string or a list of parts",
 	} {
 		var m Message
 		err := json.Unmarshal([]byte(in), &m)

@@ -47,6 +47,7 @@ type part struct {
 	Text  *string    `json:"text,omitempty"`
 	Image *imagePart `json:"image_url,omitempty"`
 	Audio *audioPart `json:"input_audio,omitempty"`
+	Video *videoPart `json:"video_url,omitempty"`
 }
 
 type imagePart struct {
@@ -57,6 +58,17 @@ type imagePart struct {
 type audioPart struct {
 	Data string `json:"data"`
 }
+
+type videoPart struct {
+	URL  string  `json:"url"` // of frames with commas between them, or of an animation
+	Rate float32 `json:"fps,omitempty"`
+}
+
+// maxFrames bounds the frames of a video that is read; models are shown fewer.
+const maxFrames = 1 << 10
+
+// framesType is that of URLs that list frames, of whatever format.
+const framesType = "data:video/jpeg;base64,"
 
 // anyType is the type of the data URLs that are written: readers go by what the data begins with.
 const anyType = "data:application/octet-stream;base64,"
@@ -77,10 +89,12 @@ func (p part) read() (Part, error) {
 		m.Kind, m.Detail, text = Picture, p.Image.Detail, data
 	case p.Type == "input_audio" && p.Audio != nil:
 		m.Kind, text = Sound, p.Audio.Data
-	case p.Type == "image_url", p.Type == "input_audio":
+	case p.Type == "video_url" && p.Video != nil:
+		return p.Video.read()
+	case p.Type == "image_url", p.Type == "input_audio", p.Type == "video_url":
 		return Part{}, fmt.Errorf("has no object %s", p.Type)
 	default:
-		return Part{}, fmt.Errorf("has type %q; only text, image_url and input_audio can be read", p.Type)
+		return Part{}, fmt.Errorf("has type %q; only text, image_url, input_audio and video_url can be read", p.Type)
 	}
 	data, err := base64.StdEncoding.DecodeString(text)
 	if err != nil || len(data) == 0 {
@@ -90,11 +104,46 @@ func (p part) read() (Part, error) {
 	return Part{Medium: m}, nil
 }
 
+func (p *videoPart) read() (Part, error) {
+	head, list, ok := strings.Cut(p.URL, ";base64,")
+	switch {
+	case !ok || !strings.HasPrefix(head, "data:"):
+		return Part{}, errors.New("is no data URL in base64")
+	case strings.Count(list, ",") >= maxFrames:
+		return Part{}, fmt.Errorf("has more than %d frames", maxFrames)
+	case !(p.Rate >= 0):
+		return Part{}, errors.New("has no fps above 0")
+	}
+	m := &Medium{Kind: Video, Rate: p.Rate}
+	for text := range strings.SplitSeq(list, ",") {
+		data, err := base64.StdEncoding.DecodeString(text)
+		if err != nil || len(data) == 0 {
+			return Part{}, errors.New("is not in base64")
+		}
+		m.Frames = append(m.Frames, data)
+	}
+	if head+";base64," != framesType {
+		if len(m.Frames) > 1 {
+			return Part{}, fmt.Errorf("lists frames; want them as %sFRAME,FRAME", framesType)
+		}
+		m.Data, m.Frames = m.Frames[0], nil
+	}
+	return Part{Medium: m}, nil
+}
+
 func written(p Part) part {
 	m := p.Medium
 	switch {
 	case m == nil:
 		return part{Type: "text", Text: &p.Text}
+	case m.Kind == Video && m.Frames != nil:
+		var frames []string
+		for _, f := range m.Frames {
+			frames = append(frames, base64.StdEncoding.EncodeToString(f))
+		}
+		return part{Type: "video_url", Video: &videoPart{framesType + strings.Join(frames, ","), m.Rate}}
+	case m.Kind == Video:
+		return part{Type: "video_url", Video: &videoPart{anyType + base64.StdEncoding.EncodeToString(m.Data), m.Rate}}
 	case m.Kind == Sound:
 		return part{Type: "input_audio", Audio: &audioPart{base64.StdEncoding.EncodeToString(m.Data)}}
 	}

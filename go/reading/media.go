@@ -34,6 +34,17 @@ func KindOf(data []byte) (chat.Kind, error) {
 	return 0, errors.New("neither a picture nor a sound that is known; want a picture as " + can)
 }
 
+// KindAs is KindOf of a medium, which may be a video: then it is an error if it could be none.
+func KindAs(m *chat.Medium) (chat.Kind, error) {
+	if m.Kind != chat.Video {
+		return KindOf(m.Data)
+	}
+	if m.Frames == nil {
+		return chat.Video, CheckVideo(m.Data)
+	}
+	return chat.Video, checkFrames(len(m.Frames))
+}
+
 // DataURL returns the file in a data: URL, in base64 of either alphabet, with or without padding. What it says of the type
 // is passed by.
 func DataURL(url string) ([]byte, error) {

@@ -26,8 +26,8 @@ func FramesURL(url string) (frames [][]byte, ok bool, err error) {
 	if head = strings.ToLower(strings.TrimSpace(head)); head != "data:video/jpeg;base64" && head != "data:video/png;base64" {
 		return nil, false, nil
 	}
-	if n := strings.Count(list, ",") + 1; n > mostFrames {
-		return nil, true, fmt.Errorf("%d frames, want at most %d: leave out some, and say how many there are a second", n, mostFrames)
+	if err := checkFrames(strings.Count(list, ",") + 1); err != nil {
+		return nil, true, err
 	}
 	for i, text := range strings.Split(list, ",") {
 		data, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(text, "=\r\n "))
@@ -37,6 +37,17 @@ func FramesURL(url string) (frames [][]byte, ok bool, err error) {
 		frames = append(frames, data)
 	}
 	return frames, true, nil
+}
+
+// checkFrames returns an error for a number of frames that no video has.
+func checkFrames(n int) error {
+	switch {
+	case n == 0:
+		return errors.New("a video without frames; " + wantVideo)
+	case n > mostFrames:
+		return fmt.Errorf("%d frames, want at most %d: leave out some, and say how many there are a second", n, mostFrames)
+	}
+	return nil
 }
 
 // CheckVideo returns an error for a file that is no video that is read.
@@ -69,6 +80,9 @@ func frames(ctx context.Context, m *chat.Medium, l picture.Limits) (film project
 		files = [][]byte{m.Data}
 	}
 	film.Rate = float64(cmp.Or(m.Rate, chat.FrameRate))
+	if err := checkFrames(len(files)); err != nil {
+		return film, err
+	}
 	for i, data := range files {
 		p, err := picture.Decode(ctx, data, l)
 		if err != nil && i > 0 {

@@ -1,6 +1,7 @@
 package repl
 
 import (
+	"context"
 	"fmt"
 	"net/url"
 	"os"
@@ -20,7 +21,15 @@ func (s *Session) takes(k chat.Kind) error {
 }
 
 // addMedium has the next message begin with the picture or the sound in a file.
-func (s *Session) addMedium(args string) error {
+func (s *Session) addMedium(args string) error { return s.add(args, reading.ReadFile) }
+
+// addVideo has the next message begin with a video.
+func (s *Session) addVideo(args string) error {
+	return s.add(args, func(path string) (*chat.Medium, error) { return reading.ReadVideo(context.Background(), path, 0) })
+}
+
+// add has the next message begin with what is read of the file that the arguments of a command name.
+func (s *Session) add(args string, read func(path string) (*chat.Medium, error)) error {
 	name := strings.TrimSpace(args)
 	if w, rest := word(name); rest == "" {
 		name = w
@@ -28,7 +37,7 @@ func (s *Session) addMedium(args string) error {
 	if name == "" {
 		return fmt.Errorf("want the name of a file")
 	}
-	m, err := reading.ReadFile(path(name))
+	m, err := read(path(name))
 	if err == nil {
 		err = s.takes(m.Kind)
 	}

@@ -107,6 +107,24 @@ func TestPathsInMessages(t *testing.T) {
 	if c, _ := s.content("look"); shown(c) != "<picture>|look" || s.Media != nil {
 		t.Errorf("%s", shown(c))
 	}
+	for args, want := range map[string]string{"": "want the name", "none.gif": "no such file", "a.png": "is a picture; want a GIF"} {
+		if err := s.addVideo(args); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("/video %s: %v", args, err)
+		}
+	}
+	frames := filepath.Join(dir, "frames")
+	if err := os.Mkdir(frames, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Link(filepath.Join(dir, "a.png"), filepath.Join(frames, "1.png")); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.addVideo(frames); err != nil {
+		t.Error(err)
+	}
+	if c, _ := s.content("look"); shown(c) != "<video>|look" {
+		t.Errorf("%s", shown(c))
+	}
 	blind := &Session{Config: Config{Notes: io.Discard}}
 	if c, _ := blind.content(dir + "/a.png"); c.Parts != nil {
 		t.Error("a model without eyes is shown a picture")

@@ -250,6 +250,116 @@ func TestVideos(t *testing.T) {
 	}
 }
 
+// Every API that can say so takes a video, and makes the same prompt of it.
+func TestVideosInEveryAPI(t *testing.T) {
+	t.Parallel()
+	s := seeing(t, "text/qwen3vl-4k.gguf", "mm/qwen3vl-f16.gguf")
+	png, gif := inBase64(t, "small-224x160.png"), inBase64(t, "two-frames-160x120.gif")
+	frames := png + "," + png + "," + png + "," + png
+	url := "data:video/jpeg;base64," + frames
+	type usage struct {
+		Prompt    int `json:"prompt_tokens"`
+		Input     int `json:"input_tokens"`
+		CacheRead int `json:"cache_read_input_tokens"`
+		Details   struct {
+			Image int `json:"image_tokens"`
+		} `json:"prompt_tokens_details"`
+		InputDetails struct {
+			Image int `json:"image_tokens"`
+		} `json:"input_tokens_details"`
+	}
+	type answered struct {
+		Usage   usage
+		Count   int `json:"input_tokens"`
+		Evals   int `json:"prompt_eval_count"`
+		Tokens  int `json:"tokens_evaluated"`
+		Message struct{ Content string }
+		Choices []struct{ Message struct{ Content string } }
+		Content any
+		Output  []struct{ Content []struct{ Text string } }
+	}
+	said := `{"type":"text","text":"What moves?"}`
+	chat := func(part string) string {
+		return `{"max_tokens":4,"temperature":0,"messages":[{"role":"user","content":[` + part + `,` + said + `]}]}`
+	}
+	first := fake.Post[answered](s, "/v1/chat/completions", chat(`{"type":"video_url","video_url":{"url":"`+url+`"}}`))
+	n, images, says := first.Usage.Prompt, first.Usage.Details.Image, first.Choices[0].Message.Content
+	still := fake.Post[answered](s, "/v1/chat/completions", chat(`{"type":"image_url","image_url":{"url":"data:image/png;base64,`+png+`"}}`))
+	if images == 0 || n == still.Usage.Prompt {
+		t.Fatalf("%d tokens, %d of them of pictures; of a picture %+v", n, images, still)
+	}
+	prompt := func(a answered) int { return a.Usage.Prompt + a.Usage.Input + a.Usage.CacheRead + a.Count + a.Evals }
+	responses := func(part string) string {
+		return `{"max_output_tokens":4,"temperature":0,"input":[{"role":"user","content":[` + part + `,{"type":"input_text","text":"What moves?"}]}]}`
+	}
+	ollama := `{"stream":false,"options":{"num_predict":4,"temperature":0},"messages":[{"role":"user","content":"What moves?","images":["` + url + `"]}]}`
+	for _, c := range []struct{ name, path, body string }{
+		{"a file", "/v1/chat/completions", chat(`{"type":"file","file":{"file_data":"` + url + `"}}`)},
+		{"responses", "/v1/responses", responses(`{"type":"input_video","video_url":"` + url + `","fps":2}`)},
+		{"responses with an object", "/v1/responses", responses(`{"type":"input_video","video_url":{"url":"` + url + `"}}`)},
+		{"responses with a file", "/v1/responses", responses(`{"type":"input_file","file_data":"` + url + `"}`)},
+		{"anthropic", "/v1/messages", chat(`{"type":"video","source":{"type":"base64","media_type":"video/jpeg","data":"` + frames + `"}}`)},
+		{"anthropic with a URL", "/v1/messages", chat(`{"type":"video","source":{"type":"url","url":"` + url + `"}}`)},
+		{"anthropic counted", "/v1/messages/count_tokens", chat(`{"type":"video","source":{"type":"url","url":"` + url + `"}}`)},
+		{"ollama", "/api/chat", ollama},
+	} {
+		got := fake.Post[answered](s, c.path, c.body)
+		if prompt(got) != n {
+			t.Errorf("%s: %+v, want %d tokens", c.name, got, n)
+		}
+		answer := got.Message.Content
+		switch {
+		case len(got.Choices) > 0:
+			answer = got.Choices[0].Message.Content
+		case len(got.Output) > 0:
+			answer = got.Output[0].Content[0].Text
+		case got.Content != nil:
+			answer, _ = got.Content.([]any)[0].(map[string]any)["text"].(string)
+		}
+		if got.Count == 0 && answer != says {
+			t.Errorf("%s: says %q, want %q", c.name, answer, says)
+		}
+	}
+	// A rate moves the times, in Responses as in chat completions.
+	slow := fake.Post[answered](s, "/v1/chat/completions", chat(`{"type":"video_url","video_url":{"url":"`+url+`","fps":0.01}}`))
+	if got := fake.Post[answered](s, "/v1/responses", responses(`{"type":"input_video","video_url":"`+url+`","fps":0.01}`)); prompt(got) != slow.Usage.Prompt || prompt(got) == n {
+		t.Errorf("slowly %d tokens, want %d, and else %d", prompt(got), slow.Usage.Prompt, n)
+	}
+	// Results of tools have videos too.
+	called := fake.Post[answered](s, "/v1/responses", `{"max_output_tokens":1,"input":[{"role":"user","content":"x"},{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":[{"type":"input_video","video_url":"`+url+`"}]}]}`)
+	if called.Usage.InputDetails.Image != images {
+		t.Errorf("%+v, want %d", called, images)
+	}
+	var props struct {
+		Marker string `json:"media_marker"`
+	}
+	if err := json.Unmarshal(s.Get("/props"), &props); err != nil {
+		t.Fatal(err)
+	}
+	raw := func(source string) int {
+		return fake.Post[answered](s, "/completion", `{"n_predict":1,"prompt":{"prompt_string":"`+props.Marker+`What moves?","multimodal_data":["`+source+`"]}}`).Tokens
+	}
+	if moving, one := raw(url), raw(png); moving-one != n-still.Usage.Prompt {
+		t.Errorf("/completion: %d tokens, of a picture %d; in chat %d and %d", moving, one, n, still.Usage.Prompt)
+	}
+	if animation, picture := raw("data:video/gif;base64,"+gif), raw(gif); animation == picture {
+		t.Errorf("/completion: an animation is a picture, %d tokens", animation)
+	}
+	for _, c := range []struct{ path, body, want string }{
+		{"/v1/responses", responses(`{"type":"input_video","fps":1}`), "video_url: missing"},
+		{"/v1/responses", responses(`{"type":"input_video","video_url":"` + url + `","fps":0}`), "fps: the number 0"},
+		{"/v1/responses", responses(`{"type":"input_video","video_url":7}`), "video_url"},
+		{"/v1/messages", chat(`{"type":"video","source":{"type":"base64","media_type":"video/mp4","data":"AAAAGGZ0eXBtcDQyAAAAAA=="}}`), "MP4 is not read as a video"},
+		{"/v1/messages", chat(`{"type":"video","source":{"type":"base64"}}`), "of type base64, and empty"},
+		{"/completion", `{"prompt":{"prompt_string":"` + props.Marker + `","multimodal_data":["data:video/jpeg;base64,` + png + `,!"]}}`, "frame 1 is not in base64"},
+	} {
+		status, b, _ := s.Do("POST", c.path, c.body)
+		if status != 400 || !strings.Contains(string(b), c.want) {
+			t.Errorf("%s: %d %.300s, want %s", c.path, status, b, c.want)
+		}
+	}
+}
+
 // Choices behind a picture are as likely as the tokens of a prompt that has both, and vectors are of both.
 func TestSeeingIsRead(t *testing.T) {
 	t.Parallel()

@@ -295,6 +295,11 @@ func partsOf(parts []chat.Part) (all []quern.Part) {
 		case p.Medium == nil:
 		case p.Medium.Kind == chat.Picture:
 			one.Image = p.Medium.Data
+		case p.Medium.Kind == chat.Video:
+			one.Video = &quern.Video{Frames: p.Medium.Frames, Rate: p.Medium.Rate}
+			if p.Medium.Frames == nil {
+				one.Video.Frames = [][]byte{p.Medium.Data}
+			}
 		default:
 			one.Audio = p.Medium.Data
 		}

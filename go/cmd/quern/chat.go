@@ -137,13 +137,13 @@ func (f *chatFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.
 		}
 		f.system = strings.TrimSuffix(text, "\n")
 	}
-	media, err := f.media.read()
+	media, err := f.media.read(ctx)
 	if err != nil {
 		return err
 	}
 	note := notes(stderr)
 	f.model.warn(note)
-	f.model.orDemo(f.media.images != nil, note)
+	f.model.orDemo(f.media.seen(), note)
 	in, err := f.model.readWith(&f.draft, &f.adapters, &f.projector)
 	if err != nil {
 		return err

@@ -4,9 +4,11 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"image"
 	"image/color"
+	"image/gif"
 	"image/png"
 	"os"
 	"os/exec"
@@ -161,6 +163,48 @@ func TestVisionDemo(t *testing.T) {
 	if got := succeed(t, "chat", "-m", demo.Vision, "--image", path, "-p", "What is this?"); !strings.Contains(got, "A red circle.") {
 		t.Errorf("chat says %q", got)
 	}
+}
+
+// The same demo is shown videos: folders with frames, and animations.
+func TestDemoSeesVideos(t *testing.T) {
+	dir := t.TempDir()
+	frames := filepath.Join(dir, "frames")
+	if err := os.Mkdir(frames, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	square := image.NewPaletted(image.Rect(0, 0, 96, 96), color.Palette{color.White, color.RGBA{220, 30, 30, 255}})
+	for i := range 96 * 96 {
+		if x, y := i%96, i/96; x >= 20 && x < 76 && y >= 20 && y < 76 {
+			square.SetColorIndex(x, y, 1)
+		}
+	}
+	var still, moving bytes.Buffer
+	if err := errors.Join(png.Encode(&still, square), gif.EncodeAll(&moving, &gif.GIF{
+		Image: []*image.Paletted{square, square, square}, Delay: []int{50, 50, 50}})); err != nil {
+		t.Fatal(err)
+	}
+	animation := filepath.Join(dir, "a.gif")
+	for name, data := range map[string][]byte{
+		filepath.Join(frames, "1.png"): still.Bytes(), filepath.Join(frames, "2.png"): still.Bytes(),
+		filepath.Join(frames, "3.png"): still.Bytes(), animation: moving.Bytes(),
+	} {
+		if err := os.WriteFile(name, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ask := func(command string, args ...string) string {
+		return strings.TrimSpace(succeed(t, append(append([]string{command, "-m", demo.Vision, "--temp", "0", "-n", "12"}, args...), "-p", "What colour is it?")...))
+	}
+	folder, whole := ask("run", "--video", frames, "--video-fps", "2"), ask("run", "--video", animation)
+	if !strings.Contains(folder, "ed") || folder != whole { // of frames with the same times
+		t.Errorf("frames %q, an animation of them %q", folder, whole)
+	}
+	if got := ask("chat", "--video", frames); !strings.Contains(got, folder) {
+		t.Errorf("chat says %q, want %q", got, folder)
+	}
+	quern(t, "run", "--video", frames+"/1.png", "x").refused(t, 1, "--video: ", "is a picture")
+	quern(t, "run", "-m", demo.Name, "--video", frames, "-p", "x").refused(t, 1, "--video: ", "takes no video")
+	quern(t, "run", "--video", frames, "--video-fps", "0", "x").refused(t, 2, "--video-fps")
 }
 
 // It runs where not a byte can be written, and what it reads lies in the pages of

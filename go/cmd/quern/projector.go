@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -95,16 +96,24 @@ func (v *projectorValue) locate(cmd *cobra.Command) error {
 	return err
 }
 
-// mediaFlags name pictures and sounds.
-type mediaFlags struct{ images, sounds []string }
+// mediaFlags name pictures, videos and sounds.
+type mediaFlags struct {
+	images, sounds, videos []string
+	rate                   float32 // frames of a video a second
+}
+
+// seen reports whether the model has to see.
+func (f *mediaFlags) seen() bool { return f.images != nil || f.videos != nil }
 
 func (f *mediaFlags) define(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&f.images, "image", nil, "`FILE` of a picture that the message has; repeatable")
+	fs.StringArrayVar(&f.videos, "video", nil, "`FILE` of a video that it has: a GIF, a folder with a picture for each frame, or a film, which the ffmpeg in PATH reads; repeatable")
+	floatVar(fs, &f.rate, "video-fps", chat.FrameRate, 0.01, 1000, "frames of a video that are shown a second, or that a folder has")
 	fs.StringArrayVar(&f.sounds, "audio", nil, "`FILE` of a sound that it has; repeatable")
 }
 
 // read returns them, as parts in front of a message.
-func (f *mediaFlags) read() (parts []chat.Part, err error) {
+func (f *mediaFlags) read(ctx context.Context) (parts []chat.Part, err error) {
 	for _, list := range []struct {
 		flag  string
 		kind  chat.Kind
@@ -121,6 +130,13 @@ func (f *mediaFlags) read() (parts []chat.Part, err error) {
 			parts = append(parts, chat.Part{Medium: m})
 		}
 	}
+	for _, name := range f.videos {
+		m, err := reading.ReadVideo(ctx, name, f.rate)
+		if err != nil {
+			return nil, fmt.Errorf("--video: %w", err)
+		}
+		parts = append(parts, chat.Part{Medium: m})
+	}
 	return parts, nil
 }
 
@@ -129,8 +145,11 @@ func taken(parts []chat.Part, p *reading.Projector, path string) error {
 	for _, one := range parts {
 		if m := one.Medium; m != nil && !p.Takes(m.Kind) {
 			flag, does := "--image", "sees"
-			if m.Kind == chat.Sound {
+			switch m.Kind {
+			case chat.Sound:
 				flag, does = "--audio", "hears"
+			case chat.Video:
+				flag = "--video"
 			}
 			return fmt.Errorf("%s: %s takes no %s; want a model that %s, or its projector with --mmproj FILE", flag, path, m.Kind, does)
 		}

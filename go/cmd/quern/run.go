@@ -115,7 +115,7 @@ func (f *runFlags) define(fs *pflag.FlagSet) {
 
 // run implements "quern run".
 func (f *runFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) error {
-	f.prompt.optional = f.model.path == "" || f.model.path == demo.Name || f.media.images != nil || f.media.sounds != nil
+	f.prompt.optional = f.model.path == "" || f.model.path == demo.Name || f.media.seen() || f.media.sounds != nil
 	given, err := f.prompt.read(stdin)
 	if err != nil {
 		return err
@@ -123,13 +123,13 @@ func (f *runFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.W
 	if !f.prompt.typed() {
 		given = strings.TrimSuffix(given, "\n") // editors and echo add one
 	}
-	media, err := f.media.read()
+	media, err := f.media.read(ctx)
 	if err != nil {
 		return err
 	}
 	note := notes(stderr)
 	f.model.warn(note)
-	f.model.orDemo(f.media.images != nil, note)
+	f.model.orDemo(f.media.seen(), note)
 	head, err := f.model.readWith(&f.draft, &f.adapters, &f.projector)
 	if err != nil {
 		return err

@@ -39,7 +39,7 @@ func TestOtherCommands(t *testing.T) {
 	for args, want := range map[string]string{
 		"-no-cnv": "", "-cnv": `-cnv: "quern chat" does that, and this command does not`, "-st": `-st: "quern chat" does`,
 		"--chat-template x": `--chat-template: "quern chat" does`, "-r x": "-r: this command does not do that",
-		"--in-prefix x": "--in-prefix: the chat template", "-f x": "", "--jinja": "", "--image x": "--image: ", "--video x": "--video: video is not read", "-gan 1": "",
+		"--in-prefix x": "--in-prefix: the chat template", "-f x": "", "--jinja": "", "--image x": "--image: ", "--video x": "--video: ", "-gan 1": "",
 	} {
 		fs := pflag.NewFlagSet("x", pflag.ContinueOnError)
 		fs.StringP("file", "f", "", "")

@@ -35,5 +35,5 @@ var cli = []Row{
 	{Names: "-gaw --grp-attn-w", Kind: Int, Env: "LLAMA_ARG_GRP_ATTN_W", Group: CLI, Ignored: ownGrouping},
 	{Names: "--image", Group: CLI, Flag: "image", Needed: true, Note: "repeatable; pictures by their first bytes, whatever they are called"},
 	{Names: "--audio", Group: CLI, Flag: "audio", Needed: true, Note: "as --image, sounds"},
-	{Names: "--video", Group: CLI, Refused: noVideo},
+	{Names: "--video", Group: CLI, Flag: "video", Needed: true, Note: "repeatable; a GIF, a folder with a picture for each frame, or a film, which the ffmpeg in PATH reads; at most 128 frames"},
 }

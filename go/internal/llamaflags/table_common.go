@@ -2,7 +2,6 @@ package llamaflags
 
 // Reasons why groups of flags have no effect, or are refused.
 const (
-	noVideo   = "video is not read; give pictures of it"
 	noGPU     = "there is no GPU: everything runs on the CPU"
 	oneTeam   = "one thread pool evaluates prompts and generates; --threads sets its size"
 	noVectors = "control vectors are not supported yet; leave the flag out"
@@ -98,9 +97,9 @@ var common = []Row{
 	{Names: "-mmdev --mmproj-device", Env: "MTMD_BACKEND_DEVICE", Ignored: "encoders run on the CPU, as all else"},
 	{Names: "--image-min-tokens", Kind: Int, Env: "LLAMA_ARG_IMAGE_MIN_TOKENS", Flag: "image-min-tokens"},
 	{Names: "--image-max-tokens", Kind: Int, Env: "LLAMA_ARG_IMAGE_MAX_TOKENS", Flag: "image-max-tokens"},
-	{Names: "--video-fps", Kind: Num, Env: "LLAMA_ARG_VIDEO_FPS", Ignored: noVideo},
-	{Names: "--video-timestamp-interval", Kind: Int, Env: "LLAMA_ARG_VIDEO_TIMESTAMP_INTERVAL", Ignored: noVideo},
-	{Names: "--video-ffmpeg-dir", Env: "LLAMA_ARG_VIDEO_FFMPEG_DIR", Ignored: noVideo},
+	{Names: "--video-fps", Kind: Num, Env: "LLAMA_ARG_VIDEO_FPS", Flag: "video-fps", Note: "2 by default; of run and chat: requests to a server have frames, and their rate"},
+	{Names: "--video-timestamp-interval", Kind: Int, Env: "LLAMA_ARG_VIDEO_TIMESTAMP_INTERVAL", Ignored: "times stand between frames as each model was trained with them"},
+	{Names: "--video-ffmpeg-dir", Env: "LLAMA_ARG_VIDEO_FFMPEG_DIR", Ignored: "the ffmpeg in PATH is used"},
 
 	{Names: "-v --log-verbose --verbose", Kind: Bare, Becomes: map[string]string{"on": "log-level=debug"}},
 	{Names: "-lv --log-verbosity --verbosity", Kind: Int, Env: "LLAMA_ARG_LOG_VERBOSITY", Becomes: map[string]string{"0": "log-level=error", "1": "log-level=error", "2": "log-level=warn", "3": "log-level=info", "*": "log-level=debug"}},

@@ -70,9 +70,10 @@ type block struct {
 	results []chat.Part // of Content
 }
 
-// A source is where a picture or a document is.
+// A source is where a picture, a video or a document is.
 type source struct {
 	Type    string         `json:"type"`
+	Media   string         `json:"media_type"`
 	Data    string         `json:"data"`
 	URL     string         `json:"url"`
 	FileID  string         `json:"file_id"`
@@ -80,12 +81,14 @@ type source struct {
 }
 
 // part returns the medium that is there.
-func (s *source) part(document bool, name string) (p chat.Part, err error) {
-	m := &chat.Medium{Document: document, Name: name}
+func (s *source) part(kind chat.Kind, name string) (p chat.Part, err error) {
+	m := &chat.Medium{Kind: kind, Document: kind == 0, Name: name}
 	given := ""
 	switch s.Type {
 	case "base64":
-		m.Source, given = ask.Base64(s.Data), s.Data
+		if m.Source, given = ask.Base64(s.Data), s.Data; kind == chat.Video && !strings.HasPrefix(s.Data, "data:") {
+			m.Source = "data:" + s.Media + ";base64," + s.Data // the type says whether it is a list of frames
+		}
 	case "url":
 		m.Source, given = s.URL, s.URL
 	case "file":
@@ -95,9 +98,6 @@ func (s *source) part(document bool, name string) (p chat.Part, err error) {
 	}
 	if given == "" {
 		return p, field.Within("source", reply.Bad("of type %s, and empty", s.Type))
-	}
-	if !document {
-		m.Kind = chat.Picture
 	}
 	return chat.Part{Medium: m}, nil
 }
@@ -159,12 +159,16 @@ func (b *block) check() error {
 			}
 			return field.Within("source", field.Within("content", err))
 		default:
-			p, err := b.Source.part(true, b.Title)
+			p, err := b.Source.part(0, b.Title)
 			b.parts = []chat.Part{p}
 			return err
 		}
-	case "image":
-		p, err := b.Source.part(false, "")
+	case "image", "video":
+		kind := chat.Picture
+		if b.Type == "video" { // as the vendors of models that see videos have it
+			kind = chat.Video
+		}
+		p, err := b.Source.part(kind, "")
 		b.parts = []chat.Part{p}
 		return err
 	case "tool_use":
@@ -278,7 +282,7 @@ func addAnswer(t *ask.Transcript, blocks []block) {
 		switch b.Type {
 		case "thinking":
 			t.Think(b.Thinking)
-		case "text", "document", "image":
+		case "text", "document", "image", "video":
 			t.Say(b.parts...)
 		case "tool_use":
 			t.Call(modelID(b.ID), b.Name, string(b.Input))

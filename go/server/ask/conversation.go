@@ -182,7 +182,7 @@ func readPart(r *field.Reader) (p chat.Part, err error) {
 				case "filename":
 					err = r.Optional(&m.Name)
 				case "fps":
-					err = field.Float(&m.Rate, 0.01, 1000).Take(r)
+					err = field.Float(&m.Rate, MinRate, MaxRate).Take(r)
 				case "detail":
 					err = r.Optional(&m.Detail)
 				case "format":

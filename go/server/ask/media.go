@@ -19,11 +19,18 @@ import (
 // MaxMedia is how many pictures and sounds a request may have.
 const MaxMedia = 32
 
+// MinRate and MaxRate are how many frames of a video a second may have.
+const (
+	MinRate = 0.01
+	MaxRate = 1000
+)
+
 // Media in requests are named by their sources: URLs (data:, http:, https:, file:), and one of our own for files that were
 // uploaded. They are brought once all fields are read and it is known that the model takes them.
 
 const (
 	dataURL  = "data:"
+	videoURL = "data:video/"
 	uploaded = "uploaded:"
 )
 
@@ -120,6 +127,9 @@ func badMedium(format string, args ...any) error {
 // bringPart brings one medium.
 func (m *Model) bringPart(ctx context.Context, p *chat.Part) (err error) {
 	one := *p.Medium
+	if one.Kind == 0 && len(one.Source) >= len(videoURL) && strings.EqualFold(one.Source[:len(videoURL)], videoURL) {
+		one.Kind = chat.Video // as animations alone say nothing of it
+	}
 	if err := m.takes(one.Kind); err != nil && !one.Document {
 		return err
 	}

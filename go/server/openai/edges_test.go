@@ -287,7 +287,7 @@ func TestPartsOfItems(t *testing.T) {
 	s := fake.New(t, "Hello", nil)
 	for parts, want := range map[string]string{
 		`[{"type":"input_text","text":"a"},{"type":"refusal","refusal":"b"}]`: "", `[{"type":"input_image","image_url":"x"}]`: "reads text only, and the request has a picture",
-		`[{"type":"video","text":"a"}]`: `part 0: type: the string \"video\", want input_text, output_text, input_image, input_file or input_audio`, `[{"type":"input_text"}]`: "part 0: text: missing, want a string",
+		`[{"type":"video","text":"a"}]`: `part 0: type: the string \"video\", want input_text, output_text, input_image, input_file, input_audio or input_video`, `[{"type":"input_text"}]`: "part 0: text: missing, want a string",
 		`[{"type":"text","text":"a"},{"type":"text","text":7}]`: "part 1: ",
 	} {
 		status, b, _ := s.Do("POST", "/v1/responses", `{"max_output_tokens":1,"input":[{"role":"user","content":`+parts+`}]}`)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/quern-llm/quern/go/chat"
@@ -148,17 +149,34 @@ func readItem(v jsontext.Value) (it responseItem, err error) {
 	return it, nil
 }
 
-// A mediumPart is what parts of input_image, input_file and input_audio have.
+// A mediumPart is what parts of input_image, input_file, input_audio and input_video have.
 type mediumPart struct {
-	ImageURL string `json:"image_url"`
-	FileURL  string `json:"file_url"`
-	FileData string `json:"file_data"`
-	FileID   string `json:"file_id"`
-	Filename string `json:"filename"`
-	Detail   string `json:"detail"`
+	ImageURL string   `json:"image_url"`
+	FileURL  string   `json:"file_url"`
+	FileData string   `json:"file_data"`
+	FileID   string   `json:"file_id"`
+	Filename string   `json:"filename"`
+	Detail   string   `json:"detail"`
+	VideoURL videoURL `json:"video_url"`
+	FPS      *float32 `json:"fps"`
 	Audio    struct {
 		Data string `json:"data"`
 	} `json:"input_audio"`
+}
+
+// A videoURL is a URL, or an object that has it: vendors of models that see videos have either.
+type videoURL string
+
+func (u *videoURL) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	if d.PeekKind() != '{' {
+		return json.UnmarshalDecode(d, (*string)(u))
+	}
+	var of struct {
+		URL string `json:"url"`
+	}
+	err := json.UnmarshalDecode(d, &of)
+	*u = videoURL(of.URL)
+	return err
 }
 
 // part returns the medium of a part of some type.
@@ -169,22 +187,33 @@ func (p *mediumPart) part(kind string) (chat.Part, error) {
 		m.Source, m.Kind = ask.Base64(p.Audio.Data), chat.Sound
 	case kind == "input_audio":
 		return chat.Part{}, reply.Bad(`input_audio: missing, want an object such as {"data": "base64 of a file", "format": "wav"}`)
+	case kind == "input_video" && p.VideoURL != "":
+		m.Source = string(p.VideoURL)
 	case kind == "input_file" && p.FileData != "":
 		m.Source = p.FileData
 	case kind == "input_file" && p.FileURL != "":
 		m.Source = p.FileURL
-	case kind != "input_file" && p.ImageURL != "":
+	case kind != "input_file" && kind != "input_video" && p.ImageURL != "":
 		m.Source = p.ImageURL
 	case p.FileID != "":
 		m.Source = ask.Uploaded(p.FileID)
 	case kind == "input_file":
 		return chat.Part{}, reply.Bad("file_data: missing, want data:image/png;base64,..., or file_url or file_id")
+	case kind == "input_video":
+		return chat.Part{}, reply.Bad("video_url: missing, want data:video/jpeg;base64,FRAME,FRAME,..., or file_id")
 	default:
 		return chat.Part{}, reply.Bad("image_url: missing, want data:image/png;base64,..., or file_id")
 	}
 	switch m.Document = kind == "input_file"; {
 	case kind == "input_image", kind == "computer_screenshot":
 		m.Kind = chat.Picture
+	case kind == "input_video":
+		m.Kind = chat.Video
+		if rate := p.FPS; rate != nil {
+			if m.Rate = *rate; !(m.Rate >= ask.MinRate && m.Rate <= ask.MaxRate) {
+				return chat.Part{}, reply.Bad("fps: the number %v, want %v to %v", *rate, ask.MinRate, ask.MaxRate)
+			}
+		}
 	}
 	return chat.Part{Medium: m}, nil
 }
@@ -213,12 +242,12 @@ func itemParts(v jsontext.Value) ([]chat.Part, error) {
 		case part.Type == "refusal" && part.Refusal != nil:
 			parts = append(parts, chat.Part{Text: *part.Refusal})
 		case part.Type == "input_image", part.Type == "input_file", part.Type == "input_audio",
-			part.Type == "computer_screenshot":
+			part.Type == "input_video", part.Type == "computer_screenshot":
 			var p chat.Part
 			p, err = part.part(part.Type)
 			parts = append(parts, p)
 		case !slices.Contains([]string{"input_text", "output_text", "text", "reasoning_text", "summary_text"}, part.Type):
-			err = reply.Bad("type: the string %s, want input_text, output_text, input_image, input_file or input_audio", field.Quote(part.Type))
+			err = reply.Bad("type: the string %s, want input_text, output_text, input_image, input_file, input_audio or input_video", field.Quote(part.Type))
 		case part.Text == nil:
 			err = reply.Bad("text: missing, want a string")
 		default:
