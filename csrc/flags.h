@@ -31,8 +31,10 @@ double sqrt(double x) __attribute__((const));
 #define FLAGS_SET SET_AVX512
 #elif defined(FLAGS_AVX512VNNI)
 #define FLAGS_SET SET_AVX512 ",avx512vnni"
+#elif defined(FLAGS_AVX512BF16)
+#define FLAGS_SET SET_AVX512 ",avx512bf16"
 #elif defined(FLAGS_AMX)
-#define FLAGS_SET SET_AVX512 ",avx512vnni,amx-tile,amx-int8"
+#define FLAGS_SET SET_AVX512 ",avx512vnni,amx-tile,amx-int8,amx-bf16"
 #elif defined(FLAGS_DOTPROD)
 #define FLAGS_SET "dotprod"
 #elif defined(FLAGS_I8MM)
@@ -56,15 +58,17 @@ double sqrt(double x) __attribute__((const));
 
 #if defined(FLAGS_AVX2) || defined(FLAGS_AVXVNNI)
 #pragma GCC target("avx2,fma,f16c")
-#elif defined(FLAGS_AVX512) || defined(FLAGS_AVX512VNNI) || defined(FLAGS_AMX)
+#elif defined(FLAGS_AVX512) || defined(FLAGS_AVX512VNNI) || defined(FLAGS_AVX512BF16) || defined(FLAGS_AMX)
 #pragma GCC target("avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")
 #endif
 #if defined(FLAGS_AVXVNNI)
 #pragma GCC target("avxvnni")
 #elif defined(FLAGS_AVX512VNNI)
 #pragma GCC target("avx512vnni")
+#elif defined(FLAGS_AVX512BF16)
+#pragma GCC target("avx512bf16")
 #elif defined(FLAGS_AMX)
-#pragma GCC target("avx512vnni,amx-tile,amx-int8")
+#pragma GCC target("avx512vnni,amx-tile,amx-int8,amx-bf16")
 #elif defined(FLAGS_DOTPROD)
 #pragma GCC target("arch=armv8.2-a+dotprod")
 #elif defined(FLAGS_I8MM)

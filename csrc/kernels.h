@@ -38,10 +38,15 @@ struct actf {
 	float x[QN_ACT_BLOCK];
 };
 
+/* 256 activations as BF16, of QN_ACT_BF16; zeros beyond the end of a row. */
+struct actb {
+	uint16_t x[QN_ACT_BLOCK];
+};
+
 /* Bytes of 256 activations of a kind. */
 static inline int64_t act_bytes(enum qn_act kind)
 {
-	return kind == QN_ACT_F32 ? sizeof(struct actf) : sizeof(struct act8);
+	return kind == QN_ACT_F32 ? sizeof(struct actf) : kind == QN_ACT_BF16 ? sizeof(struct actb) : sizeof(struct act8);
 }
 
 #define QN_N_KV_TYPES 6 /* one more than the largest enum qn_kv_type */
@@ -59,6 +64,8 @@ typedef void mm_pair_fn(float *out, const void *panel, const void *panel2, const
                         int64_t n_act, int n);
 
 #define QN_PAIR_MIN 6
+
+#define BF16_RUN 32 /* columns of a BF16 product whose sums are added to the row's together */
 
 /*
  * Rows of queries and what attention over one KV block needs of them: see attn.c of the scalar set.
@@ -157,8 +164,8 @@ struct kernels {
 	float (*sumsq)(const float *x, int64_t n);
 	/* y = (x * r) * w; n floats. w may be NULL, for ones. */
 	void (*scale_rows)(float *y, const float *x, float r, const float *w, int64_t n);
-	/* Quantizes n <= 256 floats, 256 or 32 to a scale; the rest of the block becomes zeros. */
-	void (*quantize)(struct act8 *y, const float *x, int n, enum qn_act kind);
+	/* A block of n <= 256 floats as activations of a kind, not QN_ACT_F32; the rest of it becomes zeros. */
+	void (*quantize)(void *y, const float *x, int n, enum qn_act kind);
 	/* Sum of n floats, and of (x - mean)^2: in lanes and added as those of sumsq. */
 	float (*sum)(const float *x, int64_t n);
 	float (*sumsq_about)(const float *x, float mean, int64_t n);

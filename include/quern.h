@@ -29,7 +29,8 @@ enum qn_isa {
 	QN_AVXVNNI = 1 << 1,    /* 256-bit VNNI; needs AVX2 */
 	QN_AVX512 = 1 << 2,     /* F, BW, DQ, VL; needs AVX2 */
 	QN_AVX512VNNI = 1 << 3, /* needs AVX512 */
-	QN_AMX = 1 << 4,        /* AMX-TILE and AMX-INT8, granted by the OS; needs AVX512VNNI */
+	QN_AVX512BF16 = 1 << 5, /* needs AVX512VNNI */
+	QN_AMX = 1 << 4,        /* AMX-TILE, -INT8 and -BF16, granted by the OS; needs AVX512BF16 */
 	QN_NEON = 1 << 8,
 	QN_DOTPROD = 1 << 9, /* needs NEON */
 	QN_I8MM = 1 << 10,   /* needs DOTPROD */

@@ -49,11 +49,12 @@ int qn_type_ok(int32_t type, int64_t n_in);
 
 /* How the activations of a product are kept. Which way that is, is up to the type of its weights. */
 enum qn_act {
-	QN_ACT_F32 = 0,    /* floats: weights that are floats */
+	QN_ACT_F32 = 0,    /* floats: weights of F32 and F16 */
 	QN_ACT_Q8_256 = 1, /* 8 bits, a scale for each 256: super-blocks of 256 weights */
 	QN_ACT_Q8_32 = 2,  /* 8 bits, a scale for each 32: blocks of 32 weights and more with one scale */
 	QN_ACT_Q8_32_16 = 3, /* the same with sums of each 16: weights with a scale for each 16 */
-	QN_N_ACT = 4,
+	QN_ACT_BF16 = 4, /* rounded to BF16, what is below 2^-56 to 0: weights of BF16 */
+	QN_N_ACT = 5,
 };
 
 /* What products with this type take. */

@@ -21,6 +21,7 @@ LIMITS = {
         "matmul_avxvnni.c": 4.5,
         "matmul_avx512.c": 1,
         "matmul_avx512vnni.c": 1,
+        "matmul_avx512bf16.c": 1,
         "float_avx2.c": 8,
         "float_avx512.c": 1,
         "attn_avxvnni.c": 1,
@@ -31,6 +32,7 @@ LIMITS = {
         "matmul_avxvnni.c": 22,
         "matmul_avx512.c": 2,
         "matmul_avx512vnni.c": 1,
+        "matmul_avx512bf16.c": 1,
         "float_avx2.c": 12,
         "float_avx512.c": 16,
         "attn_avxvnni.c": 1,
@@ -39,7 +41,7 @@ LIMITS = {
 }
 
 LINE = re.compile(r"^\s*([0-9a-f]+):\t(?:\{vex\} )?(\S+)(?:\s+(.*))?$")
-PRODUCT = re.compile(r"^(vp(maddubsw|dpbusd|dpwssd|maddwd)|vfn?madd\d+ps)$")
+PRODUCT = re.compile(r"^(vp(maddubsw|dpbusd|dpwssd|maddwd)|vdpbf16ps|vfn?madd\d+ps)$")
 STACK = re.compile(r"(-?0x[0-9a-f]+)?\(%r[sb]p\)")
 STORE = re.compile(r"^(v?mov\w*)$")
 

@@ -17,6 +17,7 @@
  */
 #define MM_FLOAT_TOKENS 2
 #include "tmpl/matmul_float.h"
+#include "tmpl/matmul_bf16.h"
 
 #define DELTA_PANELS 1
 #include "tmpl/delta.h"
@@ -50,6 +51,7 @@ void float_init_neon(struct kernels *k)
 	vec_fill_neon(k);
 	kv_fill_neon(k);
 	v16_fill_neon(k);
+	bf16_fill_neon(k);
 	delta_fill_neon(k);
 	scan_fill_neon(k);
 	logits_fill_neon(k);

@@ -51,6 +51,24 @@ static inline v16 v16_load_bf16(const uint16_t *p)
 	              vreinterpretq_f32_u32(vshll_high_n_u16(b, 16))}};
 }
 
+/* The low halves of 16 words, and the high ones, as BF16. */
+static inline float32x4_t low4(const uint16_t *p)
+{
+	return vreinterpretq_f32_u32(vshlq_n_u32(vreinterpretq_u32_u16(vld1q_u16(p)), 16));
+}
+
+static inline float32x4_t high4(const uint16_t *p)
+{
+	return vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_u16(vld1q_u16(p)), vdupq_n_u32(0xffff0000)));
+}
+
+static inline v16 v16_load_low(const uint16_t *p) { return (v16){{low4(p), low4(p + 8), low4(p + 16), low4(p + 24)}}; }
+
+static inline v16 v16_load_high(const uint16_t *p)
+{
+	return (v16){{high4(p), high4(p + 8), high4(p + 16), high4(p + 24)}};
+}
+
 /* Compared and selected, for fmax and fmaxnm do other things with NaN: b where a is not greater. */
 static inline float32x4_t max4(float32x4_t a, float32x4_t b) { return vbslq_f32(vcgtq_f32(a, b), a, b); }
 

@@ -33,11 +33,8 @@ static void rows_bf16(void *dst, const struct source *s)
 {
 	uint16_t *y = dst;
 
-	for (int64_t i = 0; i < s->blocks; i++) {
-		const uint32_t u = bits_of_f32(s->x[i]);
-
-		y[i] = (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
-	}
+	for (int64_t i = 0; i < s->blocks; i++)
+		y[i] = bf16_of_f32(s->x[i]);
 }
 
 /* ------------------------------------------------------------------ one scale, from the sizes */

@@ -327,8 +327,7 @@ static int pack_f32(uint32_t *p, const struct rows *s, int64_t k, int n)
 	return !bad;
 }
 
-/* F16 and BF16: exp is the exponent's mask. */
-static int pack_16(uint16_t *p, const struct rows *s, int64_t k, int n, uint16_t exp)
+static int pack_f16(uint16_t *p, const struct rows *s, int64_t k, int n)
 {
 	const uint8_t *b[QN_PANEL];
 	uint16_t carry = 0;
@@ -340,7 +339,30 @@ static int pack_16(uint16_t *p, const struct rows *s, int64_t k, int n, uint16_t
 		for (int r = 0; r < QN_PANEL; r++)
 			memcpy(&p[c * QN_PANEL + r], b[r] + 2 * c, 2);
 	for (int c = 0; c < n * QN_PANEL; c++)
-		carry |= (uint16_t)((p[c] & exp) + (exp & -exp)); /* as in finite() */
+		carry |= (uint16_t)((p[c] & 0x7c00) + 0x0400); /* as in finite() */
+	return !(carry & 0x8000);
+}
+
+/* Words of two columns; the last one of an odd number is paired with zeros. */
+static int pack_bf16(uint32_t *p, const struct rows *s, int64_t k, int n)
+{
+	const int words = n / 2;
+	const uint8_t *b[QN_PANEL];
+	uint16_t *h = (uint16_t *)p, last, carry = 0;
+
+	for (int r = 0; r < QN_PANEL; r++)
+		b[r] = r < s->n ? s->base + r * s->stride + 2 * k : zeros;
+	lines(p, 4 * QN_PANEL, b, 0, words & ~3);
+	for (int c = words & ~3; c < words; c++)
+		line_of((union line *)(p + c * QN_PANEL), b, 4 * c);
+	for (int r = 0; n % 2 && r < QN_PANEL; r++) {
+		memcpy(&last, b[r] + 4 * words, 2);
+		p[words * QN_PANEL + r] = last;
+	}
+	for (int c = 0; c < (n + 1) / 2 * 2 * QN_PANEL; c++) {
+		carry |= (uint16_t)((h[c] & 0x7f80) + 0x0080);
+		h[c] = bf16_factor(h[c]);
+	}
 	return !(carry & 0x8000);
 }
 
@@ -385,13 +407,14 @@ static void ask_rows(const struct rows *s, int64_t at, int64_t n)
 			__builtin_prefetch(s->base + r * s->stride + from + k);
 }
 
-#define FLOATS(bytes, call) \
+/* bytes: of a column; two: 1 where columns lie in pairs. */
+#define FLOATS(bytes, two, call) \
 	for (int64_t k = 0; k < n_in; k += FLOAT_COLS) { \
 		const int n = (int)(n_in - k < FLOAT_COLS ? n_in - k : FLOAT_COLS); \
 \
 		ask_rows(&s, k * (bytes), n * (bytes)); \
 		ok &= call; \
-		piece_done(&p, (bytes) * QN_PANEL * (size_t)n); \
+		piece_done(&p, (bytes) * QN_PANEL * (size_t)((two) ? (n + 1) / 2 * 2 : n)); \
 	} \
 	break
 
@@ -408,9 +431,9 @@ static int pack(int32_t type, void *panel, const void *rows, int32_t n_rows, int
 	p.to = panel;
 	p.away = away;
 	switch (type) {
-	case QN_F32: FLOATS(4, pack_f32(piece(&p), &s, k, n));
-	case QN_F16: FLOATS(2, pack_16(piece(&p), &s, k, n, 0x7c00));
-	case QN_BF16: FLOATS(2, pack_16(piece(&p), &s, k, n, 0x7f80));
+	case QN_F32: FLOATS(4, 0, pack_f32(piece(&p), &s, k, n));
+	case QN_F16: FLOATS(2, 0, pack_f16(piece(&p), &s, k, n));
+	case QN_BF16: FLOATS(2, 1, pack_bf16(piece(&p), &s, k, n));
 #define SMALL(name, NAME, ...) case QN_##NAME:
 	QN_TYPES(QN_SKIP, SMALL, QN_SKIP, QN_SKIP)
 #undef SMALL

@@ -45,6 +45,8 @@ int qn_type_ok(int32_t type, int64_t n_in)
 
 enum qn_act qn_type_act(int32_t type)
 {
+	if (type == QN_BF16)
+		return QN_ACT_BF16;
 	if (!known(type) || types[type].elems == 1)
 		return QN_ACT_F32;
 	if (types[type].elems == QK_K) /* scales as the weights have them: one to a super-block */

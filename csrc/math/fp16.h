@@ -24,6 +24,25 @@ static inline float f32_of_bf16(uint16_t h)
 	return f32_of_bits((uint32_t)h << 16);
 }
 
+/* Rounds to the nearest, ties to even; NaN stays one. */
+static inline uint16_t bf16_of_f32(float f)
+{
+	const uint32_t u = bits_of_f32(f);
+	const uint32_t rounded = (u + 0x7fff + (u >> 16 & 1)) >> 16, nan = (u >> 16) | 0x40;
+
+	return (uint16_t)((u & 0x7fffffff) > 0x7f800000 ? nan : rounded);
+}
+
+/*
+ * A factor of a BF16 product: below 2^-56 it is 0. So both factors of a product are multiples of 2^-63, products and
+ * all rounded sums of them multiples of 2^-126, and none of these is subnormal. Instructions for BF16 take subnormal
+ * numbers for 0 and others do not: here it makes no difference.
+ */
+static inline uint16_t bf16_factor(uint16_t h)
+{
+	return (h & 0x7fff) < (127 - 56) << 7 ? 0 : h;
+}
+
 /* 2^(e - 128): the scale of MXFP4. Below the least normal number it is a subnormal, and exact. */
 static inline float f32_of_e8m0_half(uint8_t e)
 {

@@ -12,6 +12,8 @@ static float column(const void *block, enum qn_act kind, int k)
 
 	if (kind == QN_ACT_F32)
 		return ((const struct actf *)block)->x[k];
+	if (kind == QN_ACT_BF16)
+		return f32_of_bf16(((const struct actb *)block)->x[k]);
 	return (kind == QN_ACT_Q8_256 ? a->d : a->d32[k / 32]) * (float)a->qs[k];
 }
 

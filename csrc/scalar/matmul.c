@@ -291,9 +291,40 @@ INLINE void mm_small(int type, float *out, const uint8_t *panel, const struct ac
 	}
 }
 
-INLINE void mm_float(int type, float *out, const void *panel, const struct actf *act, int64_t n_in,
-                     int64_t n_act, int n)
+/*
+ * BF16, as tiles of AMX multiply it: of each 32 columns the even ones and the odd ones are a chain of fma each, and
+ * their sum is added to the row's.
+ */
+static void mm_pairs(float *out, const uint16_t *panel, const struct actb *act, int64_t n_in, int64_t n_act, int n)
 {
+	for (int t = 0; t < n; t++) {
+		for (int r = 0; r < QN_PANEL; r++) {
+			float sum = 0;
+
+			for (int64_t k = 0; k < n_in; k += BF16_RUN) {
+				const uint16_t *x = act[k / QN_ACT_BLOCK * n_act + t].x + k % QN_ACT_BLOCK;
+				const uint16_t *w = panel + (k / 2 * QN_PANEL + r) * 2;
+				float even = 0, odd = 0;
+
+				for (int i = 0; i < BF16_RUN && k + i < n_in; i += 2) {
+					even = fmaf(f32_of_bf16(w[i * QN_PANEL]), f32_of_bf16(x[i]), even);
+					odd = fmaf(f32_of_bf16(w[i * QN_PANEL + 1]), f32_of_bf16(x[i + 1]), odd);
+				}
+				sum += even + odd;
+			}
+			out[t * QN_PANEL + r] = sum;
+		}
+	}
+}
+
+INLINE void mm_float(int type, float *out, const void *panel, const void *blocks, int64_t n_in, int64_t n_act, int n)
+{
+	const struct actf *act = blocks;
+
+	if (type == QN_BF16) {
+		mm_pairs(out, panel, blocks, n_in, n_act, n);
+		return;
+	}
 	for (int t = 0; t < n; t++) {
 		for (int r = 0; r < QN_PANEL; r++) {
 			float chain[2] = {0, 0};
@@ -302,8 +333,7 @@ INLINE void mm_float(int type, float *out, const void *panel, const struct actf 
 				const float x = act[k / QN_ACT_BLOCK * n_act + t].x[k % QN_ACT_BLOCK];
 				const int64_t i = k * QN_PANEL + r;
 				const float w = type == QN_F32 ? ((const float *)panel)[i]
-				              : type == QN_F16 ? f32_of_f16(((const uint16_t *)panel)[i])
-				                               : f32_of_bf16(((const uint16_t *)panel)[i]);
+				                               : f32_of_f16(((const uint16_t *)panel)[i]);
 
 				chain[k % 2] = fmaf(w, x, chain[k % 2]);
 			}

@@ -21,18 +21,21 @@
 static const struct {
 	const char *name;
 	uint32_t isa;
+	void (*more)(struct kernels *k); /* what the check adds to it, or NULL */
 } ladder[] = {
-	{"scalar", 0},
+	{"scalar", 0, NULL},
 #if defined(__x86_64__)
-	{"avx2", QN_AVX2},
-	{"avxvnni", QN_AVX2 | QN_AVXVNNI},
-	{"avx512", QN_AVX2 | QN_AVX512},
-	{"avx512vnni", QN_AVX2 | QN_AVX512 | QN_AVX512VNNI},
-	{"amx", QN_AVX2 | QN_AVX512 | QN_AVX512VNNI | QN_AMX},
+	{"avx2", QN_AVX2, NULL},
+	{"avxvnni", QN_AVX2 | QN_AVXVNNI, NULL},
+	{"avx512", QN_AVX2 | QN_AVX512, NULL},
+	{"avx512vnni", QN_AVX2 | QN_AVX512 | QN_AVX512VNNI, NULL},
+	{"avx512bf16", QN_AVX2 | QN_AVX512 | QN_AVX512VNNI | QN_AVX512BF16, NULL},
+	{"tiles in C", QN_AVX2 | QN_AVX512 | QN_AVX512VNNI, check_init_tiles},
+	{"amx", QN_AVX2 | QN_AVX512 | QN_AVX512VNNI | QN_AVX512BF16 | QN_AMX, NULL},
 #elif defined(__aarch64__)
-	{"neon", QN_NEON},
-	{"dotprod", QN_NEON | QN_DOTPROD},
-	{"i8mm", QN_NEON | QN_DOTPROD | QN_I8MM},
+	{"neon", QN_NEON, NULL},
+	{"dotprod", QN_NEON | QN_DOTPROD, NULL},
+	{"i8mm", QN_NEON | QN_DOTPROD | QN_I8MM, NULL},
 #endif
 };
 
@@ -269,13 +272,16 @@ static void late(int sig)
 
 /* ------------------------------------------------------------------ the program */
 
-static void open_sets(const char *only)
+/* bench: to be measured, so without what the check adds. */
+static void open_sets(const char *only, int bench)
 {
 	int found = 0;
 
 	for (int i = 0; i < COUNT(ladder); i++) {
 		struct set *s = &check_sets[check_n_sets], *same = NULL;
 
+		if (bench && ladder[i].more)
+			continue;
 		if (only && !strcmp(only, ladder[i].name))
 			found = 1;
 		else if (only && i)
@@ -290,6 +296,8 @@ static void open_sets(const char *only)
 		check_at(s, "qn_init");
 		check_true(qn_init(s->isa) == s->isa, "does not return the sets it was allowed");
 		memcpy(&s->k, &qn_kernels, sizeof s->k);
+		if (ladder[i].more)
+			ladder[i].more(&s->k);
 		for (int j = 0; j < check_n_sets; j++)
 			if (!memcmp(&check_sets[j].k, &s->k, sizeof s->k))
 				same = &check_sets[j];
@@ -400,7 +408,7 @@ int main(int argc, char **argv)
 	signal(SIGFPE, crashed);
 	signal(SIGALRM, late);
 
-	open_sets(only);
+	open_sets(only, bench);
 	for (int i = 0; i < COUNT(families); i++) {
 		const double start = seconds();
 		const int before = failures;

@@ -26,6 +26,10 @@ struct set {
 	int failed;
 };
 
+#if defined(__x86_64__)
+void check_init_tiles(struct kernels *k); /* as mm_init_amx(), with tiles in C: see tiles.c */
+#endif
+
 extern struct set check_sets[]; /* the first is scalar, the reference */
 extern int check_n_sets;
 extern int check_quick; /* fewer sizes, for emulators */

@@ -24,7 +24,7 @@ enum {
 	N_OPS = 12
 };
 
-static const int types[] = {QN_F32, QN_F16, QN_BF16}, ranks[] = {1, 20, 300};
+static const int types[] = {QN_F32, QN_F16, QN_F32}, ranks[] = {1, 20, 300};
 static const int lengths[SEQS] = {3, 1, 60, 1, 2};
 static const int32_t adapters[SEQS][EACH] = {{-1, -1}, {0, -1}, {1, 2}, {2, 0}, {3, 1}};
 static const float scales[SEQS][EACH] = {{9, 9}, {1, 9}, {0.5F, -2}, {1, 3}, {7, 1}};

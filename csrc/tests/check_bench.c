@@ -42,12 +42,18 @@ static double seconds(void)
 
 enum { PANELS = 16, N_IN = 2048, ROUNDS = 2000 };
 
-static float out[QN_TILE_MAX * QN_PANEL];
+static float out[2 * QN_TILE_MAX * QN_PANEL];
 
 static void panels(const struct set *s, const struct type *t, const uint8_t *w, const void *act, int n)
 {
-	for (int p = 0; p < PANELS; p++)
-		s->k.mm[t->type](out, w + (size_t)p * qn_panel_bytes(t->type, N_IN), act, N_IN, n, n);
+	const size_t bytes = qn_panel_bytes(t->type, N_IN);
+
+	if (s->k.mm_pair[t->type] && n >= QN_PAIR_MIN)
+		for (int p = 0; p < PANELS; p += 2, w += 2 * bytes)
+			s->k.mm_pair[t->type](out, w, w + bytes, act, N_IN, n, n);
+	else
+		for (int p = 0; p < PANELS; p++, w += bytes)
+			s->k.mm[t->type](out, w, act, N_IN, n, n);
 }
 
 static void mm(struct set *s, double peak)
@@ -58,13 +64,14 @@ static void mm(struct set *s, double peak)
 		const size_t panel = qn_panel_bytes(t->type, N_IN);
 		uint8_t *rows = guard_alloc(16 * qn_row_bytes(t->type, N_IN)), *w = guard_alloc(PANELS * panel);
 		struct actf *xf = guard_alloc(qn_act_bytes(QN_ACT_F32, QN_TILE_MAX, N_IN));
-		struct act8 *x8 = guard_alloc(qn_act_bytes(QN_ACT_Q8_256, QN_TILE_MAX, N_IN));
 		const enum qn_act kind = qn_type_act(t->type);
+		uint8_t *x8 = guard_alloc(qn_act_bytes(kind, QN_TILE_MAX, N_IN));
 
 		for (int b = 0; b < QN_TILE_MAX * N_IN / QN_ACT_BLOCK; b++) {
 			for (int k = 0; k < QN_ACT_BLOCK; k++)
 				xf[b].x[k] = rnd_normal();
-			check_sets[0].k.quantize(&x8[b], xf[b].x, QN_ACT_BLOCK, kind);
+			if (kind != QN_ACT_F32)
+				check_sets[0].k.quantize(x8 + b * act_bytes(kind), xf[b].x, QN_ACT_BLOCK, kind);
 		}
 		rnd_weights(t, rows, 16, N_IN, 1);
 		for (int p = 0; p < PANELS; p++)
@@ -245,7 +252,7 @@ static void vec(struct set *s)
 {
 	enum { N = 4096 };
 	static float x[N], y[N], w[N];
-	static struct act8 q[N / QN_ACT_BLOCK];
+	static struct actb q[N / QN_ACT_BLOCK]; /* the largest */
 	volatile float sink;
 	double time;
 
@@ -263,8 +270,9 @@ static void vec(struct set *s)
 		line(s,
 		     kind == QN_ACT_Q8_256  ? "quantize"
 		     : kind == QN_ACT_Q8_32 ? "quantize by 32"
+		     : kind == QN_ACT_BF16  ? "round to bf16"
 		                            : "quantize by 32, sums of 16",
-		     (4 + 320.0 / QN_ACT_BLOCK) * N / time);
+		     (4 + (double)act_bytes(kind) / QN_ACT_BLOCK) * N / time);
 	}
 	TIME(time, s->k.fn[QN_FN_SILU](y, x, w, N));
 	line(s, "silu", (12) * N / time);

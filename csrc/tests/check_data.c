@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "format/blocks.h"
+#include "math/fp16.h"
 #include "check.h"
 
 #define SMALL(T, m, top) sizeof(struct T), offsetof(struct T, d), m, top
@@ -203,6 +204,8 @@ double act_value(const void *block, enum qn_act kind, int k)
 
 	if (kind == QN_ACT_F32)
 		return (double)((const struct actf *)block)->x[k];
+	if (kind == QN_ACT_BF16)
+		return (double)f32_of_bf16(((const struct actb *)block)->x[k]);
 	return (double)(kind == QN_ACT_Q8_256 ? x->d : x->d32[k / 32]) * x->qs[k];
 }
 

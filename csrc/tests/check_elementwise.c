@@ -123,6 +123,23 @@ static void quantize_oracle(const struct act8 *y, enum qn_act kind, const float 
 	}
 }
 
+static void bf16_oracle(const struct actb *y, const float *x, int n)
+{
+	for (int k = 0; k < QN_ACT_BLOCK; k++) {
+		const double want = k < n ? (double)x[k] : 0, got = (double)f32_of_bf16(y->x[k]);
+		int exp = 0;
+
+		frexp(want, &exp);
+		if (fabs(want) < 0x1p-56) /* but for what rounds up to that */
+			check_true(got == 0 || (fabs(got) == 0x1p-56 && fabs(want) >= 0x1p-56 * 511 / 512), "[%d] = %g, of %g", k, got,
+			           want);
+		else if (isfinite(want) && fabs(want) < 0x1.ffp127)
+			check_near("bf16", k, got, want, ldexp(1, exp - 9));
+		else
+			check_true(isnan(want) ? isnan(got) : isinf(got) && (got > 0) == (want > 0), "[%d] = %g, of %g", k, got, want);
+	}
+}
+
 static void quantize_fill(float *x, int n, int kind)
 {
 	const float size = ldexpf(1, rnd_below(120) - 60);
@@ -154,22 +171,28 @@ static void quantize_fill(float *x, int n, int kind)
 static void quantize(void)
 {
 	for (int n = 1; n <= QN_ACT_BLOCK; n += check_quick ? 5 : 1)
-		for (int i = 0; i < (n == QN_ACT_BLOCK ? 300 : 30); i++) { /* whole blocks may go another way */
-			const enum qn_act kind = QN_ACT_Q8_256 + (enum qn_act)(i % 3);
+		for (int i = 0; i < (n == QN_ACT_BLOCK ? 400 : 40); i++) { /* whole blocks may go another way */
+			const enum qn_act kind = QN_ACT_Q8_256 + (enum qn_act)(i % (QN_N_ACT - 1));
 			float *x = guard_fill(&in, sizeof *x * (size_t)n);
-			struct act8 want;
+			union {
+				struct act8 q8;
+				struct actb b;
+			} want;
 
-			quantize_fill(x, n, i / 3 % 10);
+			quantize_fill(x, n, i / (QN_N_ACT - 1) % 10);
 			memset(&want, 0x77, sizeof want);
-			check_at(check_sets, "quantize n %d, kind %d, data %d", n, kind, i / 3);
+			check_at(check_sets, "quantize n %d, kind %d, data %d", n, kind, i / (QN_N_ACT - 1));
 			check_sets[0].k.quantize(&want, x, n, kind);
-			quantize_oracle(&want, kind, x, n);
+			if (kind == QN_ACT_BF16)
+				bf16_oracle(&want.b, x, n);
+			else
+				quantize_oracle(&want.q8, kind, x, n);
 			EACH_SET(s) {
-				struct act8 *y = guard_fill(&out, sizeof *y);
+				void *y = guard_fill(&out, (size_t)act_bytes(kind));
 
-				check_at(s, "quantize n %d, kind %d, data %d", n, kind, i / 3);
+				check_at(s, "quantize n %d, kind %d, data %d", n, kind, i / (QN_N_ACT - 1));
 				s->k.quantize(y, x, n, kind);
-				check_bytes("block", y, &want, sizeof *y);
+				check_bytes("block", y, &want, act_bytes(kind));
 				guard_intact("block", &out);
 			}
 		}

@@ -80,7 +80,7 @@ static void fill_weights(const struct type *t, enum weights kind, uint8_t *rows,
 }
 
 /* One block of activations. NaN beyond n in the floats: nobody wrote there, nobody may look. */
-static void fill_act(enum acts kind, struct actf *xf, struct act8 *x8, enum qn_act q8, int n)
+static void fill_act(enum acts kind, struct actf *xf, void *q8, enum qn_act as, int n)
 {
 	int8_t q[QN_ACT_BLOCK] = {0};
 
@@ -93,9 +93,10 @@ static void fill_act(enum acts kind, struct actf *xf, struct act8 *x8, enum qn_a
 	}
 	if (kind == A_ONE_HUGE)
 		xf->x[rnd_below(n)] = 1e6f;
-	check_sets[0].k.quantize(x8, xf->x, n, q8);
-	if (kind >= A_MAX && kind <= A_SIGNS)
-		act8_of(x8, q8, q, rnd() & 1 ? 1 : 0x1p-90f);
+	if (as != QN_ACT_F32)
+		check_sets[0].k.quantize(q8, xf->x, n, as);
+	if (as != QN_ACT_F32 && as != QN_ACT_BF16 && kind >= A_MAX && kind <= A_SIGNS)
+		act8_of(q8, as, q, rnd() & 1 ? 1 : 0x1p-90f);
 	for (int k = n; k < QN_ACT_BLOCK; k++)
 		xf->x[k] = NAN;
 }
@@ -109,10 +110,16 @@ struct problem {
 	uint8_t *rows, *turned; /* turned: the rows from last to first */
 	void *panel, *panel2;   /* of rows, of turned */
 	struct actf *xf;
-	struct act8 *x8;    /* of the kind; of no use where that is floats */
+	uint8_t *x8;        /* of the kind; of no use where that is floats */
 	float want[N_ACT_MAX][QN_PANEL];
 	int nan; /* a token of NaN, or -1 */
 };
+
+/* Block i of the activations, as the product takes them. */
+static void *block(const struct problem *p, int64_t i)
+{
+	return p->kind == QN_ACT_F32 ? (void *)(p->xf + i) : (void *)(p->x8 + i * act_bytes(p->kind));
+}
 
 static void fill(struct problem *p, enum weights w, enum acts a)
 {
@@ -122,7 +129,7 @@ static void fill(struct problem *p, enum weights w, enum acts a)
 		for (int i = 0; i < p->n_act; i++) {
 			const int64_t left = p->n_in - b * QN_ACT_BLOCK;
 
-			fill_act(a, &p->xf[b * p->n_act + i], &p->x8[b * p->n_act + i], p->kind,
+			fill_act(a, &p->xf[b * p->n_act + i], block(p, b * p->n_act + i), p->kind,
 			         (int)(left < QN_ACT_BLOCK ? left : QN_ACT_BLOCK));
 		}
 	if (a == A_NAN) { /* in one block, of which a first 32 are always used */
@@ -130,7 +137,8 @@ static void fill(struct problem *p, enum weights w, enum acts a)
 
 		p->nan = (int)(i % p->n_act);
 		p->xf[i].x[0] = NAN;
-		check_sets[0].k.quantize(&p->x8[i], p->xf[i].x, 1, p->kind);
+		if (p->kind != QN_ACT_F32)
+			check_sets[0].k.quantize(block(p, i), p->xf[i].x, 1, p->kind);
 	}
 	check_true(qn_pack(p->t->type, p->panel, p->rows, QN_PANEL, p->n_in) == QN_OK, "qn_pack refuses");
 
@@ -147,15 +155,8 @@ static void activations(const struct problem *p, int token, double *x)
 	for (int64_t k = 0; k < p->n_in; k++) {
 		const int64_t i = k / QN_ACT_BLOCK * p->n_act + token;
 
-		x[k] = act_value(p->kind == QN_ACT_F32 ? (void *)&p->xf[i] : (void *)&p->x8[i], p->kind,
-		                 k % QN_ACT_BLOCK);
+		x[k] = act_value(block(p, i), p->kind, k % QN_ACT_BLOCK);
 	}
-}
-
-/* Activations from token t on. */
-static const void *act_from(const struct problem *p, int t)
-{
-	return p->kind == QN_ACT_F32 ? (const void *)(p->xf + t) : (const void *)(p->x8 + t);
 }
 
 /*
@@ -207,7 +208,7 @@ static void one(const struct problem *p, struct set *s, struct guard *out, int n
 	float *y = guard_fill(out, sizeof *y * QN_PANEL * (size_t)n);
 
 	check_at(s, "mm %s, n_in %lld, n %d, %s", p->t->name, (long long)p->n_in, n, name);
-	s->k.mm[p->t->type](y, p->panel, act_from(p, t0), p->n_in, p->n_act, n);
+	s->k.mm[p->t->type](y, p->panel, block(p, t0), p->n_in, p->n_act, n);
 	check_floats("[token][row]", y, p->want[t0], n * QN_PANEL);
 	guard_intact("out", out);
 }
@@ -219,7 +220,7 @@ static void two(const struct problem *p, struct set *s, struct guard *out, int n
 	float *y = guard_fill(out, 2 * sizeof *y * QN_PANEL * (size_t)n);
 
 	check_at(s, "mm_pair %s, n_in %lld, n %d, %s", p->t->name, (long long)p->n_in, n, name);
-	s->k.mm_pair[p->t->type](y, p->panel, p->panel2, p->x8 + t0, p->n_in, p->n_act, n);
+	s->k.mm_pair[p->t->type](y, p->panel, p->panel2, block(p, t0), p->n_in, p->n_act, n);
 	check_floats("[token][row]", y, p->want[t0], n * QN_PANEL);
 	for (int t = 0; t < n; t++)
 		for (int r = 0; r < QN_PANEL; r++)
@@ -254,9 +255,10 @@ static void sized(const struct type *t, int64_t n_in)
 	static struct problem p;
 	struct guard out = guard_new(2 * sizeof p.want);
 	struct guard xf = guard_new(qn_act_bytes(QN_ACT_F32, N_ACT_MAX, n_in));
-	struct guard x8 = guard_new(qn_act_bytes(QN_ACT_Q8_256, N_ACT_MAX, n_in));
+	struct guard x8;
 
 	p = (struct problem){.t = t, .kind = qn_type_act(t->type), .n_in = n_in};
+	x8 = guard_new(qn_act_bytes(p.kind, N_ACT_MAX, n_in));
 	p.blocks = (n_in + QN_ACT_BLOCK - 1) / QN_ACT_BLOCK;
 	p.rows = guard_alloc(16 * qn_row_bytes(t->type, n_in));
 	p.turned = guard_alloc(16 * qn_row_bytes(t->type, n_in));
@@ -267,10 +269,10 @@ static void sized(const struct type *t, int64_t n_in)
 
 		p.n_act = n_max + 3;
 		p.xf = guard_fill(&xf, qn_act_bytes(QN_ACT_F32, p.n_act, n_in));
-		p.x8 = guard_fill(&x8, qn_act_bytes(QN_ACT_Q8_256, p.n_act, n_in));
+		p.x8 = guard_fill(&x8, qn_act_bytes(p.kind, p.n_act, n_in));
 		check_at(check_sets, "mm %s, n_in %lld, %s", t->name, (long long)n_in, cases[i].name);
 		fill(&p, cases[i].w, cases[i].a);
-		check_sets[0].k.mm[t->type](p.want[0], p.panel, act_from(&p, 0), n_in, p.n_act, p.n_act);
+		check_sets[0].k.mm[t->type](p.want[0], p.panel, block(&p, 0), n_in, p.n_act, p.n_act);
 		oracle(&p);
 		EACH_SET(s)
 			for (int n = 1; n <= n_max && n <= s->k.mm_tile[t->type]; n++)

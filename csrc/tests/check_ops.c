@@ -223,6 +223,7 @@ static void act(const struct scene *s)
 				if (!check_near("activation", i, act_at(s, k, rows, t, i), y[i],
 				                k == QN_ACT_F32 ? 1e-6 * (fabs(y[i]) +
 				                                          (s->op->to_act.norm.bias != NULL))
+				                : k == QN_ACT_BF16 ? 0x1.01p-8 * fabs(y[i]) + 1e-6
 				                                : max * 0.5001 / 127 + 1e-6))
 					return;
 			}
@@ -818,7 +819,7 @@ static void moe_gather(const struct scene *s)
 				for (int j = 0; j < QN_ACT_BLOCK && s->op->moe_gather.weigh; j++) {
 					const double y = act_value(want, k, j) * (double)r.weight[i];
 
-					check_near("activation", j, act_value(got, k, j), y, 1e-6 * fabs(y));
+					check_near("activation", j, act_value(got, k, j), y, (k == QN_ACT_BF16 ? 0x1p-8 : 1e-6) * fabs(y));
 				}
 			}
 }
@@ -1725,7 +1726,7 @@ static void streams(struct qn_pool *pool)
 		.kind = QN_OP_NORM,
 		.to_act = {
 			.norm = {.kind = QN_NORM_NONE, .weight = x}, .src = {0, STREAM_COLS}, .n_col = STREAM_COLS,
-			.act = {-1, -1, -1, -1},
+			.act = {-1, -1, -1, -1, -1},
 		},
 	};
 	op.to_act.act[QN_ACT_F32] = 1;
@@ -1877,7 +1878,7 @@ static void limits(struct qn_pool *pool)
 	const struct qn_batch batch = {.n_tok = TOK};
 	struct qn_op op = {
 		.kind = QN_OP_MATMUL,
-		.matmul = {.dst = 1, .act = {-1, -1, -1, -1}, .n_mat = 2, .col = {0, N}, .scale = 1, .fn = QN_FN_SILU},
+		.matmul = {.dst = 1, .act = {-1, -1, -1, -1, -1}, .n_mat = 2, .col = {0, N}, .scale = 1, .fn = QN_FN_SILU},
 	};
 
 	op.matmul.act[QN_ACT_F32] = 0;

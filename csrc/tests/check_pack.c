@@ -22,7 +22,8 @@ static void sizes(void)
 			           (long long)n);
 		}
 		check_true(!qn_type_ok(t->type, INT64_MAX / 256 * 256), "rows of 2^63 are ok");
-		check_true(qn_type_act(t->type) == (t->elems == 1    ? QN_ACT_F32
+		check_true(qn_type_act(t->type) == (t->type == QN_BF16 ? QN_ACT_BF16
+		                                    : t->elems == 1   ? QN_ACT_F32
 		                                    : t->elems == 256 ? QN_ACT_Q8_256
 		                                    : t->type == QN_NVFP4 ? QN_ACT_Q8_32_16
 		                                                          : QN_ACT_Q8_32), "qn_type_act");
@@ -40,7 +41,7 @@ static void sizes(void)
 		check_true(qn_type_name(type) != NULL, "qn_type_at(%d) is type %d", n_types, type);
 	check_true(n_types == check_n_types && qn_type_at(-1) < 0, "%d types, want %d", n_types, check_n_types);
 	for (enum qn_act kind = 0; kind < QN_N_ACT; kind++) {
-		const size_t block = kind == QN_ACT_F32 ? 1024 : 320;
+		const size_t block = kind == QN_ACT_F32 ? 1024 : kind == QN_ACT_BF16 ? 512 : 320;
 
 		check_true(qn_act_bytes(kind, 3, 1) == 3 * block && qn_act_bytes(kind, 3, 256) == 3 * block &&
 		                   qn_act_bytes(kind, 5, 257) == 10 * block, "qn_act_bytes of kind %d", kind);
@@ -62,14 +63,15 @@ static void rows(const struct type *t, int64_t n_in)
 	const enum qn_act kind = qn_type_act(t->type);
 	struct guard src = guard_new(16 * row), dst = guard_new(bytes);
 	float *x = guard_alloc(sizeof *x * TOKENS * (size_t)blocks * QN_ACT_BLOCK);
-	struct act8 *x8 = guard_alloc(sizeof *x8 * TOKENS * (size_t)blocks);
+	uint8_t *q = guard_alloc((size_t)(act_bytes(kind) * TOKENS * blocks));
 	uint8_t *all = guard_alloc(16 * row), *again = guard_alloc(bytes);
 	float full[TOKENS][16], part[TOKENS][16];
 
 	for (int64_t b = 0; b < TOKENS * blocks; b++) {
 		for (int k = 0; k < QN_ACT_BLOCK; k++)
 			x[b * QN_ACT_BLOCK + k] = rnd_normal();
-		check_sets[0].k.quantize(&x8[b], &x[b * QN_ACT_BLOCK], QN_ACT_BLOCK, kind);
+		if (kind != QN_ACT_F32)
+			check_sets[0].k.quantize(q + b * act_bytes(kind), &x[b * QN_ACT_BLOCK], QN_ACT_BLOCK, kind);
 	}
 	rnd_weights(t, all, 16, n_in, 1);
 	for (int n = 16; n >= 1; n--) {
@@ -85,7 +87,7 @@ static void rows(const struct type *t, int64_t n_in)
 		qn_pack(t->type, again, from, n, n_in);
 		check_bytes("packed over other bytes", panel, again, 16 * (int64_t)row);
 
-		product(t, part[0], panel, kind == QN_ACT_F32 ? (void *)x : (void *)x8, n_in, TOKENS);
+		product(t, part[0], panel, kind == QN_ACT_F32 ? (void *)x : (void *)q, n_in, TOKENS);
 		if (n == 16)
 			memcpy(full, part, sizeof full);
 		for (int k = 0; k < TOKENS; k++) {

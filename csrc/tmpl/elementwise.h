@@ -152,9 +152,22 @@ static inline __attribute__((always_inline)) void VEC(sums_of_16)(int16_t *sum16
 	}
 }
 
-static void VEC(quantize)(struct act8 *y, const float *x, int n, enum qn_act kind)
+static void VEC(quantize_bf16)(struct actb *y, const float *x, int n)
 {
+	for (int i = 0; i < n; i++)
+		y->x[i] = bf16_factor(bf16_of_f32(x[i]));
+	memset(y->x + n, 0, sizeof *y->x * (size_t)(QN_ACT_BLOCK - n));
+}
+
+static void VEC(quantize)(void *block, const float *x, int n, enum qn_act kind)
+{
+	struct act8 *y = block;
 	float padded[QN_ACT_BLOCK];
+
+	if (kind == QN_ACT_BF16) {
+		VEC(quantize_bf16)(block, x, n);
+		return;
+	}
 
 	if (n < QN_ACT_BLOCK) {
 		memcpy(padded, x, sizeof *x * (size_t)n);

@@ -50,15 +50,6 @@ static void VEC(kv_round)(int16_t *restrict q, float *d, const float *restrict x
 	memset(q + n, 0, sizeof *q * (size_t)(to - n));
 }
 
-static uint16_t VEC(bf16_of_f32)(float f)
-{
-	const uint32_t u = bits_of_f32(f);
-
-	if ((u & 0x7fffffff) > 0x7f800000) /* NaN stays one */
-		return (uint16_t)(u >> 16 | 0x40);
-	return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
-}
-
 static void VEC(kv_halves)(int type, uint16_t *restrict y, const float *restrict x, int n)
 {
 	if (type == QN_KV_F16)
@@ -66,7 +57,7 @@ static void VEC(kv_halves)(int type, uint16_t *restrict y, const float *restrict
 			y[i] = f16_of_f32_sat(x[i]);
 	else
 		for (int i = 0; i < n; i++)
-			y[i] = VEC(bf16_of_f32)(x[i]);
+			y[i] = bf16_of_f32(x[i]);
 }
 
 static void VEC(kv_hadamard)(float *x, int n)

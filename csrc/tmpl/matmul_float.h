@@ -1,5 +1,5 @@
 /*
- * matmul_float.h - products with float weights, over vectors of 16 lanes. Not compiled as it stands: a set
+ * matmul_float.h - products with weights of F32 and F16, over vectors of 16 lanes. Not compiled as it stands: a set
  * defines VEC(name), the type v16 and the functions below on it, and includes this once. The sets
  * differ in width only, so there is one text for all.
  *
@@ -19,14 +19,7 @@ struct chains {
 
 INLINE v16 load_weights(int type, const void *w, int64_t i)
 {
-	switch (type) {
-	case QN_F32:
-		return v16_load((const float *)w + i);
-	case QN_F16:
-		return v16_load_f16((const uint16_t *)w + i);
-	default:
-		return v16_load_bf16((const uint16_t *)w + i);
-	}
+	return type == QN_F32 ? v16_load((const float *)w + i) : v16_load_f16((const uint16_t *)w + i);
 }
 
 /* Adds n columns, the first of them even, times nt tokens to their chains; type and nt are constant. */
@@ -122,12 +115,10 @@ INLINE void mm_float(int type, float *out, const void *w, const struct actf *x, 
 
 MM_FLOAT(mm_f32, QN_F32)
 MM_FLOAT(mm_f16, QN_F16)
-MM_FLOAT(mm_bf16, QN_BF16)
 
 static void VEC(v16_fill)(struct kernels *k)
 {
 	k->mm[QN_F32] = VEC(mm_f32);
 	k->mm[QN_F16] = VEC(mm_f16);
-	k->mm[QN_BF16] = VEC(mm_bf16);
-	k->mm_tile[QN_F32] = k->mm_tile[QN_F16] = k->mm_tile[QN_BF16] = MM_FLOAT_TILE;
+	k->mm_tile[QN_F32] = k->mm_tile[QN_F16] = MM_FLOAT_TILE;
 }

@@ -52,8 +52,11 @@ uint32_t qn_cpu_isa(void)
 	if (!has(c7, 11))
 		return isa;
 	isa |= QN_AVX512VNNI;
-	/* TILE, INT8; the kernel grants the tile registers to a process that asks */
-	if (has(d7, 24) && has(d7, 25) && (xcr0 & XCR0_AMX) == XCR0_AMX &&
+	if (!has(a71, 5))
+		return isa;
+	isa |= QN_AVX512BF16;
+	/* BF16, TILE, INT8; the kernel grants the tile registers to a process that asks */
+	if (has(d7, 22) && has(d7, 24) && has(d7, 25) && (xcr0 & XCR0_AMX) == XCR0_AMX &&
 	    !syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA))
 		isa |= QN_AMX;
 	return isa;
@@ -105,6 +108,8 @@ void kernels_init_x86(struct kernels *k, uint32_t isa)
 		mm_init_avx512vnni(k);
 		attn_init_avx512vnni(k);
 	}
+	if (isa & QN_AVX512BF16)
+		mm_init_avx512bf16(k);
 	if (isa & QN_AMX)
 		mm_init_amx(k);
 }

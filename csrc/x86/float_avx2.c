@@ -14,6 +14,7 @@
 /* 12 registers of sums, 2 of weights and one for activations. */
 #define MM_FLOAT_TOKENS 3
 #include "tmpl/matmul_float.h"
+#include "tmpl/matmul_bf16.h"
 
 #define DELTA_PANELS 1
 #include "tmpl/delta.h"
@@ -92,6 +93,7 @@ void float_init_avx2(struct kernels *k)
 	vec_fill_avx2(k);
 	kv_fill_avx2(k);
 	v16_fill_avx2(k);
+	bf16_fill_avx2(k);
 	delta_fill_avx2(k);
 	scan_fill_avx2(k);
 	logits_fill_avx2(k);

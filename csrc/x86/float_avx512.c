@@ -15,6 +15,7 @@
 
 #define MM_FLOAT_TOKENS 12
 #include "tmpl/matmul_float.h"
+#include "tmpl/matmul_bf16.h"
 
 #define DELTA_PANELS 2
 #include "tmpl/delta.h"
@@ -71,6 +72,7 @@ void float_init_avx512(struct kernels *k)
 	kv_fill_avx512(k);
 	k->quantize = quantize_256_avx512;
 	v16_fill_avx512(k);
+	bf16_fill_avx512(k);
 	delta_fill_avx512(k);
 	scan_fill_avx512(k);
 	logits_fill_avx512(k);

@@ -34,6 +34,20 @@ static inline __m256 bf16(const uint16_t *p)
 
 static inline v16 v16_load_bf16(const uint16_t *p) { return (v16){bf16(p), bf16(p + 8)}; }
 
+/* The low halves of words, and the high ones, as BF16. */
+static inline __m256 low8(const uint16_t *p)
+{
+	return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_loadu_si256((const void *)p), 16));
+}
+
+static inline __m256 high8(const uint16_t *p)
+{
+	return _mm256_castsi256_ps(_mm256_and_si256(_mm256_loadu_si256((const void *)p), _mm256_set1_epi32(-0x10000)));
+}
+
+static inline v16 v16_load_low(const uint16_t *p) { return (v16){low8(p), low8(p + 16)}; }
+static inline v16 v16_load_high(const uint16_t *p) { return (v16){high8(p), high8(p + 16)}; }
+
 #define LANEWISE(name, op) \
 	static inline v16 name(v16 a, v16 b) { return (v16){op(a.lo, b.lo), op(a.hi, b.hi)}; }
 LANEWISE(v16_add, _mm256_add_ps)

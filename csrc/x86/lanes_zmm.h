@@ -29,6 +29,17 @@ static inline v16 v16_load_bf16(const uint16_t *p)
 	return _mm512_castsi512_ps(_mm512_slli_epi32(w, 16));
 }
 
+/* The low halves of 16 words, and the high ones, as BF16. */
+static inline v16 v16_load_low(const uint16_t *p)
+{
+	return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_loadu_si512(p), 16));
+}
+
+static inline v16 v16_load_high(const uint16_t *p)
+{
+	return _mm512_castsi512_ps(_mm512_and_si512(_mm512_loadu_si512(p), _mm512_set1_epi32(-0x10000)));
+}
+
 static inline float v16_sum(v16 a)
 {
 	const __m256 s8 = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));

@@ -1,5 +1,5 @@
 /*
- * matmul_amx.c - products on AMX-INT8, for batches of tokens.
+ * matmul_amx.c - products on AMX, for batches of tokens.
  *
  * A panel's word order is the tile's: word i is row i of the B tile, with one weight row in each of
  * 16 columns. Activations are the A tile as they lie, one token to a row, 320 bytes apart. So C has
@@ -9,6 +9,9 @@
  * than the product. So scales go in before: scale * (q - offset) fits 16 bits, and its two bytes go
  * through the unit as two planes, S = 256 * H + L. That doubles the products and spans whole
  * super-blocks with them. Types with a float scale for each 32 weights cannot do that.
+ *
+ * Weights of BF16 are B tiles as they lie, and their activations A tiles: of 32 columns the even and the odd products
+ * are a chain of fma each, as in the specification.
  */
 #define FLAGS_AMX
 #include "flags.h"
@@ -37,6 +40,7 @@
  * GCC 12's own intrinsics do not say that these read memory, and so lose the stores before them.
  * t is one of the numbers above.
  */
+#if !defined(TILE_LOAD) /* tests have tiles of their own, for CPUs without */
 #define STR(t) STR_(t)
 #define STR_(t) #t
 #define TILE_LOAD(t, p, stride) \
@@ -47,6 +51,11 @@
 /* c += a . b; a signed, b unsigned or signed bytes */
 #define TILE_DOT_U8(c, a, b) __asm__ volatile("tdpbsud %%tmm" STR(b) ", %%tmm" STR(a) ", %%tmm" STR(c) : :)
 #define TILE_DOT_S8(c, a, b) __asm__ volatile("tdpbssd %%tmm" STR(b) ", %%tmm" STR(a) ", %%tmm" STR(c) : :)
+/* c += a . b, pairs of BF16 */
+#define TILE_DOT_BF16(c, a, b) __asm__ volatile("tdpbf16ps %%tmm" STR(b) ", %%tmm" STR(a) ", %%tmm" STR(c) : :)
+#define TILE_CONFIG(t) __asm__ volatile("ldtilecfg %0" : : "m"(t))
+#define TILE_RELEASE() __asm__ volatile("tilerelease" : :)
+#endif
 
 struct tile_config {
 	uint8_t palette, start_row, reserved[14];
@@ -68,7 +77,7 @@ static void configure(int k, int m)
 	t.rows[A0] = t.rows[A1] = (uint8_t)m;
 	t.colsb[B0] = t.colsb[B1] = 64;
 	t.rows[B0] = t.rows[B1] = (uint8_t)(k / 4);
-	__asm__ volatile("ldtilecfg %0" : : "m"(t));
+	TILE_CONFIG(t);
 }
 
 /* Tokens of a tile: 8 while one tile of 8 is enough. */
@@ -261,7 +270,7 @@ INLINE void mm_super(int type, float *out, const uint8_t *p, const struct act8 *
 		mm_super_m(type, 8, out, p, x, n_in, n_act, n);
 	else
 		mm_super_m(type, 16, out, p, x, n_in, n_act, n);
-	_tile_release();
+	TILE_RELEASE();
 }
 
 /* c[m][16] = x . w, one block of 32 columns, or of 16. odd alternates the accumulators. */
@@ -352,7 +361,76 @@ INLINE void mm_small(int type, float *out, const uint8_t *p, const struct act8 *
 		mm_small_m(type, 8, out, p, x, n_in, n_act, n);
 	else
 		mm_small_m(type, 16, out, p, x, n_in, n_act, n);
-	_tile_release();
+	TILE_RELEASE();
+}
+
+/* The 16 lines of columns k .. k + 31 of a panel: its last ones with zeros behind them, in rest. */
+INLINE const uint8_t *bf16_lines(const uint8_t *panel, uint8_t *rest, int64_t k, int64_t n_in)
+{
+	const int64_t lines = (n_in - k + 1) / 2;
+
+	if (lines >= 16)
+		return panel + k * 2 * QN_PANEL;
+	memset(rest, 0, 1024);
+	memcpy(rest, panel + k * 2 * QN_PANEL, (size_t)lines * 64);
+	return rest;
+}
+
+/* One tile of m tokens or two, times one panel or two: both constant. */
+INLINE void bf16_tiles(int two_acts, int two_panels, float *out, float *out2, const uint8_t *p, const uint8_t *p2,
+                       const struct actb *x, int64_t n_in, int64_t n_act, int m)
+{
+	_Alignas(64) uint8_t rest[2][1024];
+
+	TILE_ZERO(C0);
+	TILE_ZERO(C1);
+	TILE_ZERO(C2);
+	TILE_ZERO(C3);
+	for (int64_t k = 0; k < n_in; k += BF16_RUN) {
+		const struct actb *a = x + k / QN_ACT_BLOCK * n_act;
+		const int64_t at = k % QN_ACT_BLOCK;
+
+		TILE_LOAD(B0, bf16_lines(p, rest[0], k, n_in), 64);
+		TILE_LOAD(A0, a->x + at, sizeof *a);
+		TILE_DOT_BF16(C0, A0, B0);
+		if (two_panels) {
+			TILE_LOAD(B1, bf16_lines(p2, rest[1], k, n_in), 64);
+			TILE_DOT_BF16(C1, A0, B1);
+		}
+		if (two_acts) {
+			TILE_LOAD(A1, a[m].x + at, sizeof *a);
+			TILE_DOT_BF16(C2, A1, B0);
+			if (two_panels)
+				TILE_DOT_BF16(C3, A1, B1);
+		}
+	}
+	TILE_STORE(C0, out);
+	if (two_panels)
+		TILE_STORE(C1, out2);
+	if (two_acts) {
+		TILE_STORE(C2, out + m * QN_PANEL);
+		if (two_panels)
+			TILE_STORE(C3, out2 + m * QN_PANEL);
+	}
+}
+
+INLINE void mm_bf16(int two_panels, float *out, const void *p, const void *p2, const struct actb *x, int64_t n_in,
+                    int64_t n_act, int n)
+{
+	float *out2 = out + n * QN_PANEL;
+	int m = 16;
+
+	configure(64, m);
+	for (; n >= 2 * m; n -= 2 * m, x += 2 * m, out += 2 * m * QN_PANEL, out2 += 2 * m * QN_PANEL)
+		bf16_tiles(1, two_panels, out, out2, p, p2, x, n_in, n_act, m);
+	for (; n > 0; n -= m, x += m, out += m * QN_PANEL, out2 += m * QN_PANEL) {
+		if (n < m) { /* the last ones: a tile of as many rows */
+			m = n;
+			configure(64, m);
+		}
+		bf16_tiles(0, two_panels, out, out2, p, p2, x, n_in, n_act, m);
+	}
+	TILE_RELEASE();
 }
 
 /* The kernels for few tokens, by type: those of the set below. */
@@ -386,6 +464,25 @@ INLINE int left_to_few(int n)
 #define MM_SUPER(name, NAME, ...) MM_KERNEL(name, QN_##NAME, super)
 QN_TYPES(QN_SKIP, MM_SMALL, MM_SUPER, MM_SUPER)
 
+static void mm_bf16_amx(float *out, const void *panel, const void *act, int64_t n_in, int64_t n_act, int n)
+{
+	if (n < AMX_MIN)
+		few[QN_BF16](out, panel, act, n_in, n_act, n);
+	else
+		mm_bf16(0, out, panel, NULL, act, n_in, n_act, n);
+}
+
+static void mm_pair_bf16_amx(float *out, const void *panel, const void *panel2, const void *act, int64_t n_in,
+                             int64_t n_act, int n)
+{
+	if (n < AMX_MIN) {
+		few[QN_BF16](out, panel, act, n_in, n_act, n);
+		few[QN_BF16](out + n * QN_PANEL, panel2, act, n_in, n_act, n);
+	} else {
+		mm_bf16(1, out, panel, panel2, act, n_in, n_act, n);
+	}
+}
+
 static void int8_rounds_amx(int64_t n)
 {
 	static const uint8_t zeros[1024];
@@ -403,7 +500,7 @@ static void int8_rounds_amx(int64_t n)
 		TILE_DOT_U8(C2, A0, B0);
 		TILE_DOT_U8(C3, A0, B0);
 	}
-	_tile_release();
+	TILE_RELEASE();
 }
 
 void mm_init_amx(struct kernels *k)
@@ -415,6 +512,10 @@ void mm_init_amx(struct kernels *k)
 	k->mm_pair[QN_##NAME] = NULL;
 	QN_TYPES(QN_SKIP, MM_SLOT, MM_SLOT, MM_SLOT)
 #undef MM_SLOT
+	few[QN_BF16] = k->mm[QN_BF16];
+	k->mm[QN_BF16] = mm_bf16_amx;
+	k->mm_pair[QN_BF16] = mm_pair_bf16_amx;
+	k->mm_tile[QN_BF16] = AMX_TILE;
 	k->int8_rounds = int8_rounds_amx;
 	k->int8_per_round = 4.0 * 16 * 16 * 64;
 }

@@ -67,17 +67,19 @@ static inline __m256i round_256(int8_t *y, const float *x, const float *inv)
 
 #undef LANES_APART
 
-static void VEC(quantize_256)(struct act8 *y, const float *x, int n, enum qn_act kind)
+static void VEC(quantize_256)(void *block, const float *x, int n, enum qn_act kind)
 {
-	const __m256i tops = n == QN_ACT_BLOCK ? tops_of_32(x) : _mm256_setzero_si256();
+	const int whole = n == QN_ACT_BLOCK && kind != QN_ACT_BF16;
+	const __m256i tops = whole ? tops_of_32(x) : _mm256_setzero_si256();
 	const __m256i infinite = _mm256_set1_epi32(0x7f800000);
 	const __m256 top_q = _mm256_set1_ps(127.0f), least = _mm256_set1_ps(0x1p-120f);
 	__m256 max = _mm256_castsi256_ps(tops);
+	struct act8 *y = block;
 	__m256i sum16, sum32;
 	__mmask8 some;
 	float inv[8];
 
-	if (n < QN_ACT_BLOCK || _mm256_cmpge_epu32_mask(tops, infinite)) {
+	if (!whole || _mm256_cmpge_epu32_mask(tops, infinite)) {
 		VEC(quantize)(y, x, n, kind);
 		return;
 	}

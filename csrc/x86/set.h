@@ -12,6 +12,7 @@ void float_init_avx512(struct kernels *k);
 void mm_init_avx512(struct kernels *k);
 void mm_init_avx512vnni(struct kernels *k);
 void attn_init_avx512vnni(struct kernels *k);
+void mm_init_avx512bf16(struct kernels *k);
 void mm_init_amx(struct kernels *k);
 
 #endif

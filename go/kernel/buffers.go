@@ -27,6 +27,7 @@ const (
 	ActQ8x256                    // 8-bit activations, a scale for each 256
 	ActQ8x32                     // 8-bit activations, a scale for each 32
 	ActQ8x32Sum16                // the same, with sums of each 16
+	ActBF16                      // activations rounded to BF16
 	Route                        // the experts that each token is routed to
 )
 
@@ -90,7 +91,7 @@ func (s BufSpec) rows(r Room) int {
 func (s BufSpec) bytes(r Room) int {
 	n := s.rows(r)
 	switch s.Kind {
-	case ActF32, ActQ8x256, ActQ8x32, ActQ8x32Sum16:
+	case ActF32, ActQ8x256, ActQ8x32, ActQ8x32Sum16, ActBF16:
 		return int(C.qn_act_bytes(C.enum_qn_act(s.Kind.act()), C.int64_t(n), C.int64_t(s.Width)))
 	case Route:
 		return int(C.qn_route_bytes(C.int64_t(r.Tok), C.int32_t(s.NExpert), C.int32_t(s.NUsed)))

@@ -90,7 +90,7 @@ func (b *planBuilder) act(c *[C.QN_N_ACT]C.int32_t, a Act, rows RowSet) error {
 		c[k] = C.int32_t(none)
 	}
 	for kind, buf := range a {
-		if kind < ActF32 || kind > ActQ8x32Sum16 {
+		if kind < ActF32 || kind > ActBF16 {
 			return shapeErr("activations of kind %d", kind)
 		}
 		if err := b.one(&c[kind.act()], kind, buf, rows); err != nil {

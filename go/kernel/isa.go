@@ -21,6 +21,7 @@ const (
 	AVXVNNI    ISA = C.QN_AVXVNNI
 	AVX512     ISA = C.QN_AVX512
 	AVX512VNNI ISA = C.QN_AVX512VNNI
+	AVX512BF16 ISA = C.QN_AVX512BF16
 	AMX        ISA = C.QN_AMX
 
 	NEON    ISA = C.QN_NEON
@@ -35,7 +36,10 @@ var isas = [...][]struct {
 	name string
 	isa  ISA
 }{
-	{{"avx2", AVX2}, {"avxvnni", AVXVNNI}, {"avx512", AVX512}, {"avx512vnni", AVX512VNNI}, {"amx", AMX}},
+	{
+		{"avx2", AVX2}, {"avxvnni", AVXVNNI}, {"avx512", AVX512}, {"avx512vnni", AVX512VNNI},
+		{"avx512bf16", AVX512BF16}, {"amx", AMX},
+	},
 	{{"neon", NEON}, {"dotprod", DotProd}, {"i8mm", I8MM}},
 }
 

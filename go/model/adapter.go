@@ -314,8 +314,8 @@ type thin struct {
 func thinOf(t *gguf.Tensor, rows int, spans []span) thin {
 	x := thin{t: t, spans: spans}
 	x.Type, x.Layout, x.In, x.Out, x.N = kernel.F32, kernel.X16, int(t.Dims[0]), rows, 1
-	if typ := kernel.Type(t.Type); typ == kernel.F16 || typ == kernel.BF16 {
-		x.Type = typ
+	if kernel.Type(t.Type) == kernel.F16 { // BF16 would take other activations
+		x.Type = kernel.F16
 	}
 	return x
 }
