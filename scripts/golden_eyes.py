@@ -286,6 +286,25 @@ def ldpv2(w, x):
     return h.flatten(2)[0].T
 
 
+def ldp(w, x):
+    h = torch.cat([w["v.class_embd"][None], patches(w, x)]) + w["v.position_embd.weight"]
+    h = w.layer(w.norm(h, "v.pre_ln"), "v.blk.0.", quick_gelu, None, None)[1:]
+    h = mlp(w, h, F.gelu, "mm.model.mlp.1", "mm.model.mlp.3")
+    side = SIDE // PATCH
+    h = h.T.reshape(1, -1, side, side)
+
+    def norm(y, name):
+        return w.norm(y.permute(0, 2, 3, 1), name, 1e-5).permute(0, 3, 1, 2)
+
+    for i in range(2):
+        block = f"mm.model.mb_block.{i + 1}.block."
+        y = F.hardswish(norm(w.conv(h, block + "0.0", padding=1, stride=i + 1, groups=h.shape[1]), block + "0.1"))
+        mean = w.conv(w.conv(F.adaptive_avg_pool2d(y, 1), block + "1.fc1").relu(), block + "1.fc2")
+        y = norm(w.conv(y * F.hardsigmoid(mean), block + "2.0"), block + "2.1")
+        h = y if i else h + y
+    return h.flatten(2)[0].T
+
+
 def yi(w, x):
     h = torch.cat([w["v.class_embd"][None], patches(w, x)]) + w["v.position_embd.weight"]
     h = w.layer(w.norm(h, "v.pre_ln"), "v.blk.0.", quick_gelu, None, None)[1:]
@@ -629,7 +648,15 @@ for il, n in enumerate(DOTS_EXPERTS):
     else:
         DOTS |= linear(block + "ffn_gate", WIDTH, FF, False) | linear(block + "ffn_up", WIDTH, FF, False) | linear(block + "ffn_down", FF, WIDTH, False)
 
+LDP = CLIP | linear("mm.model.mlp.1", WIDTH, WIDTH) | linear("mm.model.mlp.3", WIDTH, WIDTH)
+for i in (1, 2):
+    block = f"mm.model.mb_block.{i}.block."
+    LDP |= {block + "0.0.weight": (3, 3, 1, WIDTH), block + "2.0.weight": (1, 1, WIDTH, WIDTH), block + "1.fc1.weight": (1, 1, WIDTH, 16),
+            block + "1.fc1.bias": (16,), block + "1.fc2.weight": (1, 1, 16, WIDTH), block + "1.fc2.bias": (WIDTH,)}
+    LDP |= norm(block + "0.1", WIDTH) | norm(block + "2.1", WIDTH)
+
 CASES = {
+    "ldp": ([16, 16], ldp, LDP, keys("ldp")),
     "dots3note_v": ([24, 16], dots3, DOTS,
                     [line.replace("block_count u32 2", "block_count u32 3") for line in
                      keys("dots3note_v", "clip.use_silu bool true", "clip.vision.spatial_merge_size u32 2", "clip.vision.expert_used_count u32 2",

@@ -23,9 +23,14 @@ func (b *Builder) Unfolded(name string, of, n int) {
 // Taps is x = a convolution of each channel on its own, plus the middle one of the rows that a token brings side by side, one
 // for each tap. weights has a row for each tap.
 func (b *Builder) Taps(name string, weights [][]float32, bias []float32) {
+	b.Add(kernel.Input{Dst: b.X(), From: len(weights) / 2 * b.Config.NEmbd, Cols: b.Config.NEmbd, Clear: true})
+	b.tapped(name, weights, bias, kernel.Add)
+}
+
+// tapped is Taps without the middle row: to says whether the first tap's is added to x, too.
+func (b *Builder) tapped(name string, weights [][]float32, bias []float32, to kernel.Epilogue) {
 	n := b.Config.NEmbd
 	tap := b.Floats("tap", kernel.TokRows, n)
-	b.Add(kernel.Input{Dst: b.X(), From: len(weights) / 2 * n, Cols: n, Clear: true})
 	for i, row := range weights {
 		constants := func(what string, of []float32) []float32 {
 			return b.constants(fmt.Sprintf("%s, %s %d", name, what, i), kernel.Pad(n), func(c int) float64 {
@@ -38,8 +43,11 @@ func (b *Builder) Taps(name string, weights [][]float32, bias []float32) {
 		op := kernel.NormRows{
 			Dst: b.X(), Src: tap, Cols: n, Segs: 1, Kind: kernel.NoNorm, Scale: 1, Weight: constants("tap", row), Epilogue: kernel.Add,
 		}
-		if i == 0 && bias != nil {
-			op.Bias = constants("bias", bias)
+		if i == 0 {
+			op.Epilogue = to
+			if bias != nil {
+				op.Bias = constants("bias", bias)
+			}
 		}
 		b.Add(kernel.Input{Dst: tap, From: i * n, Cols: n, Clear: true})
 		b.Add(op)

@@ -19,16 +19,7 @@ var ldpv2 = Kind{
 		e.features(k)
 		e.fixedPositions(k)
 		k.Config.Norm = kernel.LayerNorm
-		t := e.table(k, "mm.model.peg.0.weight", taps3x3)
-		if t.rows != e.Width {
-			k.Check(fmt.Errorf("tensor %q: %d channels, want clip's projection_dim, %d", "mm.model.peg.0.weight", t.rows, e.Width))
-		}
-		e.taps = make([][]float32, taps3x3)
-		for i := range e.taps {
-			for channel := range t.rows {
-				e.taps[i] = append(e.taps[i], t.row(channel)[i])
-			}
-		}
+		e.taps = e.channelTaps(k, "mm.model.peg.0.weight")
 		e.tapBias = e.table(k, "mm.model.peg.0.bias", e.Width).row(0)
 	},
 	build: func(e *Encoder, b *Builder) {
@@ -47,6 +38,20 @@ var ldpv2 = Kind{
 		in.Again = &Input{Tokens: in.Made * e.Merge * e.Merge, Again: &Input{Tokens: in.Made, From: neighbours(side, side, 1)}}
 		return []Part{{Input: in}}
 	},
+}
+
+// channelTaps reads a convolution of each channel over a place and its neighbours: a row of channels for each tap.
+func (e *Encoder) channelTaps(k *Keys, name string) [][]float32 {
+	t, taps := e.table(k, name, taps3x3), make([][]float32, taps3x3)
+	if t.rows != e.Width {
+		k.Check(fmt.Errorf("tensor %q: %d channels, want clip's projection_dim, %d", name, t.rows, e.Width))
+	}
+	for i := range taps {
+		for channel := range t.rows {
+			taps[i] = append(taps[i], t.row(channel)[i])
+		}
+	}
+	return taps
 }
 
 // taps3x3 is the taps of a convolution over a place and its neighbours.

@@ -77,7 +77,7 @@ var kinds = []*Kind{
 	&idefics3, &internvl, &mlp, &lfm2, &llama4, &kimivl, &glm4v,
 	&kimik25, &paddleocr, &januspro, &exaone45, &dotsocr, &lightonocr, &hunyuanvl,
 	&minicpmv46, &resampler, &minimaxm3, &youtuvl, &nemotronv2, &phi4, &museglimmer,
-	&adapter, &ldpv2, &mimovl, &step3vl, &granite4Vision, &deepseekOCR, &deepseekOCR2, &dots3NoteV,
+	&adapter, &ldp, &ldpv2, &mimovl, &step3vl, &granite4Vision, &deepseekOCR, &deepseekOCR2, &dots3NoteV,
 	&qwen25oSight,
 	&gemma4ua, &gemma4a, &lfm2a, &parakeet, &qwen2a, &ultravox, &voxtral, &musicflamingo, &qwen3a,
 	&qwen25o, &meralion, &graniteSpeech, &glma,
@@ -136,10 +136,11 @@ type Encoder struct {
 	settings
 	file    *gguf.File
 	tables  map[string]table
-	class   [][]float32 // what tokens for the whole picture bring behind its pixels
-	first   int         // the position of the first patch
-	breaks  [][]float32 // rows that are the same in all pictures
-	taps    [][]float32 // of a convolution of each channel on its own
+	class   [][]float32    // what tokens for the whole picture bring behind its pixels
+	first   int            // the position of the first patch
+	breaks  [][]float32    // rows that are the same in all pictures
+	taps    [][]float32    // of a convolution of each channel on its own
+	mobile  [2]MobileBlock // of MobileVLM
 	tapBias []float32
 	queries table        // what asks the patches, see resampler
 	waves   [][2]float64 // the sine and the cosine of a step of each wave
