@@ -53,8 +53,8 @@ func (s *Scheduler) Admit(now time.Duration, free uint64, lookup func(id uint64)
 		}
 	}
 	for _, id := range a.Expired {
-		if i := slices.IndexFunc(s.running, func(j *job) bool { return j.ID == id }); i >= 0 {
-			available += s.bytes(s.running[i].at()) // approximate: some may be shared
+		if j := s.find(id); j != nil {
+			available += s.bytes(j.at()) // approximate: some may be shared
 		}
 		s.Remove(id)
 	}
@@ -92,6 +92,7 @@ func (s *Scheduler) Admit(now time.Duration, free uint64, lookup func(id uint64)
 		s.waiting = slices.Delete(s.waiting, i, i+1)
 		i--
 		s.running = append(s.running, j)
+		s.byID[j.ID] = j
 		j.done = min(p.Tokens, j.known-1)
 		a.Admitted = append(a.Admitted, j.ID)
 	}
@@ -204,6 +205,7 @@ func (s *Scheduler) victim(rival *job) *job {
 // preempt moves v back to the queue, and returns the bytes that become available.
 func (s *Scheduler) preempt(a *Admission, v *job) int64 {
 	s.running = slices.DeleteFunc(s.running, func(j *job) bool { return j == v })
+	delete(s.byID, v.ID)
 	bytes := s.bytes(v.at())
 	v.done, v.gone, v.drafts, v.begun = 0, 0, nil, true
 	s.waiting = append(s.waiting, v)
@@ -257,14 +259,8 @@ func (s *Scheduler) grows(j *job, n int) int64 {
 	return int64(s.cfg.Memory.Growth(j.at(), j.at()+n))
 }
 
-func (s *Scheduler) find(id uint64) *job {
-	for _, j := range s.running {
-		if j.ID == id {
-			return j
-		}
-	}
-	return nil
-}
+// find returns a running request, or nil.
+func (s *Scheduler) find(id uint64) *job { return s.byID[id] }
 
 // planMargin is the share of the target that passes are planned for: actual times spread
 // around the predicted ones. With 0.85 one gap in a hundred was 5 % over

@@ -78,7 +78,8 @@ type Scheduler struct {
 	cfg     Config
 	Cost    Cost
 	waiting []*job
-	running []*job // in the order of admission
+	running []*job          // in the order of admission
+	byID    map[uint64]*job // the running ones
 	flows   map[string]*flow
 	last    generated
 	spent   time.Duration // on drafting for the next pass
@@ -124,7 +125,7 @@ func (j *job) generated() int { return max(j.known-j.Prompt, 0) }
 
 // New returns a Scheduler without requests.
 func New(c Config) *Scheduler {
-	return &Scheduler{cfg: c, flows: map[string]*flow{}}
+	return &Scheduler{cfg: c, byID: map[uint64]*job{}, flows: map[string]*flow{}}
 }
 
 // Add queues a request. It returns a *BusyError when the deadline cannot be met, or when the queue is full and the
@@ -157,6 +158,7 @@ func (s *Scheduler) Remove(id uint64) bool {
 		if i := slices.IndexFunc(*list, func(j *job) bool { return j.ID == id }); i >= 0 {
 			s.leave((*list)[i].flow)
 			*list = slices.Delete(*list, i, i+1)
+			delete(s.byID, id)
 			return true
 		}
 	}
