@@ -305,6 +305,21 @@ def ldp(w, x):
     return h.flatten(2)[0].T
 
 
+def cogvlm(w, x):
+    h = torch.cat([w["v.class_embd"][None], patches(w, x)]) + w["v.position_embd.weight"]
+    for il in range(LAYERS):
+        block = f"v.blk.{il}."
+        q, k, v = w.linear(h, block + "attn_qkv").chunk(3, 1)
+        h = h + w.norm(w.linear(attention(q, k, v, HEADS), block + "attn_out"), block + "ln1")
+        h = h + w.norm(mlp(w, h, F.gelu, block + "ffn_up", block + "ffn_down"), block + "ln2")
+    h = F.gelu(w.norm(w.linear(h[1:], "mm.model.fc"), "mm.post_fc_norm", 1e-5))
+    h = w.linear(F.silu(w.linear(h, "mm.gate")) * w.linear(h, "mm.up"), "mm.down")
+    h = torch.cat([w["v.boi"][None], h, w["v.eoi"][None]])
+    expert = torch.zeros(len(h), 16)  # the scores of that of text and of that of what is seen: the last row is text's
+    expert[:, 0], expert[:, 1], expert[-1, :2] = -20, 20, torch.tensor([20, -20])
+    return torch.cat([h, expert], 1)
+
+
 def yi(w, x):
     h = torch.cat([w["v.class_embd"][None], patches(w, x)]) + w["v.position_embd.weight"]
     h = w.layer(w.norm(h, "v.pre_ln"), "v.blk.0.", quick_gelu, None, None)[1:]
@@ -655,7 +670,16 @@ for i in (1, 2):
             block + "1.fc1.bias": (16,), block + "1.fc2.weight": (1, 1, 16, WIDTH), block + "1.fc2.bias": (WIDTH,)}
     LDP |= norm(block + "0.1", WIDTH) | norm(block + "2.1", WIDTH)
 
+COGVLM = PATCHES | {"v.patch_embd.bias": (WIDTH,), "v.class_embd": (WIDTH,), "v.position_embd.weight": (WIDTH, 17), "v.boi": (WIDTH,),
+                    "v.eoi": (WIDTH,)} | linear("mm.model.fc", WIDTH, 48, False) | norm("mm.post_fc_norm", 48)
+for name, n, m in (("attn_qkv", WIDTH, 3 * WIDTH), ("attn_out", WIDTH, WIDTH), ("ffn_up", WIDTH, FF), ("ffn_down", FF, WIDTH)):
+    COGVLM |= linear("v.blk.#." + name, n, m)
+COGVLM |= norm("v.blk.#.ln1", WIDTH) | norm("v.blk.#.ln2", WIDTH)
+for name, n, m in (("gate", 48, 40), ("up", 48, 40), ("down", 40, WIDTH)):
+    COGVLM |= linear("mm." + name, n, m, False)
+
 CASES = {
+    "cogvlm": ([16, 16], cogvlm, COGVLM, keys("cogvlm")),
     "ldp": ([16, 16], ldp, LDP, keys("ldp")),
     "dots3note_v": ([24, 16], dots3, DOTS,
                     [line.replace("block_count u32 2", "block_count u32 3") for line in

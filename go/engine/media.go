@@ -136,6 +136,15 @@ func (e *Engine) look(prompt []int32, media []Medium) (list []placed, err error)
 // placesOf returns where the tokens of what an encoder reads are, and by how many places what follows is further on: in a
 // picture all at one time, each in its row and its column, and in one of a film counted from where that begins.
 func placesOf(in *projector.Input) (place func(i int) [kernel.Axes]int32, advance int) {
+	if n := int32(in.Rows()); in.OnePlace && n > 2 {
+		return func(i int) [kernel.Axes]int32 {
+			at := min(int32(i), 1)
+			if int32(i) == n-1 {
+				at = 2
+			}
+			return [kernel.Axes]int32{at, at, at, at}
+		}, 3
+	}
 	grid := in.Grid
 	if grid.Columns < 1 {
 		return nil, 0

@@ -69,6 +69,21 @@ func TestOwnPlaces(t *testing.T) {
 	}
 }
 
+// The rows of a picture at one place are there, the first before them and the last behind, and a text goes on after three places.
+func TestOnePlace(t *testing.T) {
+	t.Parallel()
+	in := &projector.Input{Order: make([]int32, 7), OnePlace: true}
+	place, advance := placesOf(in)
+	for i, want := range []int32{0, 1, 1, 1, 1, 1, 2} {
+		if got := place(i); got != [kernel.Axes]int32{want, want, want, want} {
+			t.Errorf("row %d: %v, want %d", i, got, want)
+		}
+	}
+	if advance != 3 {
+		t.Errorf("a text goes on after %d places, want 3", advance)
+	}
+}
+
 // Steps of a film begin at one row and one column, each at its time, and what follows is behind them all.
 func TestPlacesOfFilms(t *testing.T) {
 	t.Parallel()
@@ -99,13 +114,14 @@ func TestPlacesOfFilms(t *testing.T) {
 
 // mediaKinds are models that are different in what media are to them.
 var mediaKinds = []string{
-	"mmproj/text/qwen3vl-4k.gguf", // places in turns, rows for several layers
-	"mmproj/text/qwen2vl-4k.gguf", // places one after the other
-	"archs/qwen35.gguf",           // places, recurrent state
-	"archs/gemma3.gguf",           // both ways, windows
-	"archs/gemma4.gguf",           // both ways, windows, embeddings per layer
-	"archs/granite.gguf",          // rows are scaled
-	"archs/llama.gguf",            // none of these
+	"mmproj/text/qwen3vl-4k.gguf",         // places in turns, rows for several layers
+	"mmproj/text/qwen2vl-4k.gguf",         // places one after the other
+	"archs/qwen35.gguf",                   // places, recurrent state
+	"archs/gemma3.gguf",                   // both ways, windows
+	"archs/gemma4.gguf",                   // both ways, windows, embeddings per layer
+	"archs/granite.gguf",                  // rows are scaled
+	"../model/testdata/archs/cogvlm.gguf", // experts of what is seen
+	"archs/llama.gguf",                    // none of these
 }
 
 // seeingConfig opens models for the pictures of these tests.
@@ -123,7 +139,7 @@ type seen struct {
 
 func see(t *testing.T, path string, c Config) *seen {
 	t.Helper()
-	if !filepath.IsAbs(path) {
+	if !filepath.IsAbs(path) && !strings.HasPrefix(path, "..") {
 		path = testdata.Path(t, path)
 	}
 	s := &seen{engine: open(t, path, c)}

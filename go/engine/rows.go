@@ -109,7 +109,7 @@ func (s *encoders) fits(c *model.Config) error {
 		if k == nil {
 			continue
 		}
-		if n := k.Width * (1 + k.Deep); n != c.MediaColumns() {
+		if n := k.RowColumns(); n != c.MediaColumns() {
 			return fmt.Errorf("%s: its rows have %d columns, %s reads %d: it is of another model", s.file.Name(), n, c.Arch, c.MediaColumns())
 		}
 	}

@@ -63,7 +63,7 @@ func (f *Files) fitProjector(h *Head) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", h.projector, err)
 		}
-		if n, reads := e.Width*(1+e.Deep), h.Config.MediaColumns(); n != reads {
+		if n, reads := e.RowColumns(), h.Config.MediaColumns(); n != reads {
 			return fmt.Errorf("%s: its rows have %d columns, and %s reads %d: want the projector that was made for it", h.projector,
 				n, h.Path, reads)
 		}

@@ -62,7 +62,7 @@ func SurveyEncoder(f *File, s projector.Sense, typ EncoderType, kv kernel.KVType
 			width += o.Width
 		}
 	}
-	if width%e.Width != 0 || width == 0 {
+	if width -= e.Extra; width%e.Width != 0 || width <= 0 {
 		return nil, nil, fmt.Errorf("rows of %d numbers, want a multiple of clip's projection_dim, %d", width, e.Width)
 	}
 	e.Deep = width/e.Width - 1

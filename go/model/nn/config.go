@@ -37,9 +37,10 @@ type Config struct {
 	LoopNorm bool   // the output norm is applied between two runs
 	Cycles   Cycles // the zero value: none
 
-	Media       bool  // tokens may bring rows, of pictures and sounds, in place of their embeddings
-	ScalesMedia bool  // these rows are scaled as embeddings are
-	Deepstack   []int // the layers that further columns of these rows are added in front of, NEmbd to each; the layers' number: behind all
+	Media        bool  // tokens may bring rows, of pictures and sounds, in place of their embeddings
+	ScalesMedia  bool  // these rows are scaled as embeddings are
+	Deepstack    []int // the layers that further columns of these rows are added in front of, NEmbd to each; the layers' number: behind all
+	SenseExperts bool  // see Builder.SenseLayers
 	// places of media are their own but for the first axis, which goes on from the text before (XD-RoPE)
 	OwnPlaces bool
 

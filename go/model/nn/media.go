@@ -10,8 +10,14 @@ import (
 func (c *Config) CanSee() bool { return !c.OnePass() }
 
 // MediaColumns returns the columns of a row that a token of a picture or a sound brings: in place of its embedding, and for
-// each layer that adds more of them (Meng et al. 2024, "DeepStack").
-func (c *Config) MediaColumns() int { return c.NEmbd * (1 + len(c.Deepstack)) }
+// each layer that adds more of them (Meng et al. 2024, "DeepStack"), and behind them which experts it uses.
+func (c *Config) MediaColumns() int {
+	n := c.NEmbd * (1 + len(c.Deepstack))
+	if c.SenseExperts {
+		n += senseColumns
+	}
+	return n
+}
 
 // ByPlaces reports whether a token's places, and not its position, rotate its queries and keys.
 func (c *Config) ByPlaces() bool {

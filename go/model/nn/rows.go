@@ -364,6 +364,17 @@ func (s Strand) Function(fn kernel.Fn) Strand {
 	return to
 }
 
+// Constant returns rows of these numbers, which are whole panels.
+func (s Strand) Constant(name string, numbers []float32) Strand {
+	to, n := s.strand(len(numbers)), len(numbers)
+	s.b.Add(kernel.NormRows{
+		Dst: to.buf, Src: s.buf, Rows: kernel.OutRows, Cols: n, Segs: 1, Kind: kernel.NoNorm, Scale: 1,
+		Weight: s.b.constants(fmt.Sprintf("%d zeros", n), n, func(int) float64 { return 0 }),
+		Bias:   s.b.constants(name, n, func(i int) float64 { return float64(numbers[i]) }),
+	})
+	return to
+}
+
 // Transposed is Product with a matrix that the file has the other way round.
 func (s Strand) Transposed(name string, out int) Strand {
 	m := must(s.b.weights.Transposed(name+".weight", out, s.Width, 0, s.Width, 1))

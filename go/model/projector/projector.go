@@ -77,7 +77,7 @@ var kinds = []*Kind{
 	&idefics3, &internvl, &mlp, &lfm2, &llama4, &kimivl, &glm4v,
 	&kimik25, &paddleocr, &januspro, &exaone45, &dotsocr, &lightonocr, &hunyuanvl,
 	&minicpmv46, &resampler, &minimaxm3, &youtuvl, &nemotronv2, &phi4, &museglimmer,
-	&adapter, &ldp, &ldpv2, &mimovl, &step3vl, &granite4Vision, &deepseekOCR, &deepseekOCR2, &dots3NoteV,
+	&adapter, &ldp, &ldpv2, &mimovl, &step3vl, &granite4Vision, &deepseekOCR, &deepseekOCR2, &dots3NoteV, &cogvlm,
 	&qwen25oSight,
 	&gemma4ua, &gemma4a, &lfm2a, &parakeet, &qwen2a, &ultravox, &voxtral, &musicflamingo, &qwen3a,
 	&qwen25o, &meralion, &graniteSpeech, &glma,
@@ -92,22 +92,23 @@ type Part struct {
 
 // An Input is what an encoder reads at once. It is immutable.
 type Input struct {
-	Tokens  int                            // patches or frames
-	Columns int                            // of the row that each brings
-	Row     func(dst []float32, i int)     // writes the row of token i
-	Place   func(i int) [kernel.Axes]int32 // where token i is; nil: at its index on all axes
-	Seen    int                            // of the tokens, which others see; behind them is padding; 0: all
-	Windows []int                          // how many tokens each window has, in succession; nil: there are none
-	Sees    func(i int) (from, to int)     // which tokens one sees in layers with windows; nil: see Band
-	Band    int                            // how many tokens before and behind it one sees in layers with windows; 0: see Windows
-	Order   []int32                        // of the rows that are made: row i is number Order[i], or if that is below 0 Breaks[-1-Order[i]]
-	Breaks  [][]float32                    // see Order
-	Made    int                            // rows that are made of the tokens, without breaks
-	Again   *Input                         // of what runs over the rows that are made first, see nn.Strand.Again; nil: these, which bring nothing else
-	From    func(i int) []int32            // of which of these rows token i brings what, side by side, and below 0 zeros; nil: row i
-	First   int                            // the tokens before this number serve the others alone, and nothing is made of them
-	Step    Step                           // of a film
-	Grid    struct{ Columns, Rows int }    // of the rows of a picture, but for one before it and one behind it, if they are as many more; 0: they have none
+	Tokens   int                            // patches or frames
+	Columns  int                            // of the row that each brings
+	Row      func(dst []float32, i int)     // writes the row of token i
+	Place    func(i int) [kernel.Axes]int32 // where token i is; nil: at its index on all axes
+	Seen     int                            // of the tokens, which others see; behind them is padding; 0: all
+	Windows  []int                          // how many tokens each window has, in succession; nil: there are none
+	Sees     func(i int) (from, to int)     // which tokens one sees in layers with windows; nil: see Band
+	Band     int                            // how many tokens before and behind it one sees in layers with windows; 0: see Windows
+	Order    []int32                        // of the rows that are made: row i is number Order[i], or if that is below 0 Breaks[-1-Order[i]]
+	Breaks   [][]float32                    // see Order
+	Made     int                            // rows that are made of the tokens, without breaks
+	Again    *Input                         // of what runs over the rows that are made first, see nn.Strand.Again; nil: these, which bring nothing else
+	From     func(i int) []int32            // of which of these rows token i brings what, side by side, and below 0 zeros; nil: row i
+	First    int                            // the tokens before this number serve the others alone, and nothing is made of them
+	Step     Step                           // of a film
+	Grid     struct{ Columns, Rows int }    // of the rows of a picture, but for one before it and one behind it, if they are as many more; 0: they have none
+	OnePlace bool                           // the rows between the first and the last are at one place
 }
 
 // A Step says where an input is that is one of a film whose inputs have places of their own, counted from where the film begins.
@@ -131,6 +132,7 @@ type Encoder struct {
 	Config *Config
 	Width  int  // of the text models that it is for
 	Short  bool // floats of layers are 8 bits in memory, which rows depend on
+	Extra  int  // columns of its rows behind these, see nn.Seen
 	Deep   int  // how many layers of these have columns of its rows added: see arch.qwen3vl
 
 	settings
@@ -304,6 +306,9 @@ func (e *Encoder) Unknown(used map[string]bool) error {
 
 // BothWays reports whether the tokens of a picture see each other in both directions.
 func (e *Encoder) BothWays() bool { return e.Kind.bothWays != nil && e.Kind.bothWays(e.Width) }
+
+// RowColumns returns how many columns a row has that text models of its width read.
+func (e *Encoder) RowColumns() int { return e.Width*(1+e.Deep) + e.Extra }
 
 // See returns what stands in a prompt for a picture.
 func (e *Encoder) See(p *picture.RGB) []Part { return e.Kind.see(e, p) }
