@@ -587,6 +587,34 @@ def dots3(w, x):
     return m(flat[order], grid_thw=torch.tensor([[1, rows, columns]])).pooler_output
 
 
+def dots3_sound(w, n):
+    from transformers.models.dots3_note.configuration_dots3_note import Dots3NoteAudioConfig
+    from transformers.models.dots3_note.feature_extraction_dots3_note import Dots3NoteFeatureExtractor
+    from transformers.models.dots3_note.modeling_dots3_note import Dots3NoteAudioModel
+
+    m = Dots3NoteAudioModel(Dots3NoteAudioConfig(
+        hidden_size=WIDTH, intermediate_size=FF, num_hidden_layers=LAYERS, num_attention_heads=HEADS, feature_size=BANDS,
+        downsample_hidden_size=24, adapter_input_size=WIDTH, adapter_out_dim=WIDTH,
+        rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5))).eval()
+    names = {f"conv_stem.convs.{i}": f"a.conv2d.{i + 1}" for i in range(3)}
+    names |= {"conv_stem.conv_out": "a.conv_out", "layer_norm": "a.post_ln", "adapter.norm": "mm.a.norm_pre", "adapter.fc1": "mm.a.mlp.1",
+              "adapter.fc2": "mm.a.mlp.3"}
+    own = m.state_dict()
+    for il in range(LAYERS):
+        block, to = f"layers.{il}.", f"a.blk.{il}."
+        names |= {block + theirs: to + ours for theirs, ours in (
+            ("input_layernorm", "ln1"), ("post_attention_layernorm", "ln2"), ("self_attn.q_proj", "attn_q"), ("self_attn.k_proj", "attn_k"),
+            ("self_attn.v_proj", "attn_v"), ("self_attn.o_proj", "attn_out"), ("mlp.down_proj", "ffn_down"))}
+        for end in ("weight", "bias"):
+            own[block + f"mlp.gate_up_proj.{end}"].copy_(torch.cat([w[to + f"ffn_gate.{end}"], w[to + f"ffn_up.{end}"]]))
+    for name, of in own.items():
+        stem, end = name.rsplit(".", 1)
+        if stem in names:
+            of.copy_(w[f"{names[stem]}.{end}"].reshape(of.shape))
+    given = Dots3NoteFeatureExtractor(feature_size=BANDS)(noise("sound", n).astype(np.float32), sampling_rate=16000)
+    return m(given["input_features"], given["chunk_sample_lengths"]).pooler_output
+
+
 RESAMPLER = siglip() | {"resampler.query": (128, 5), "resampler.pos_embed_k": (128, 16)}
 for name in ("q", "k", "v", "out"):
     RESAMPLER |= linear("resampler.attn." + name, 128, 128)
@@ -678,7 +706,26 @@ COGVLM |= norm("v.blk.#.ln1", WIDTH) | norm("v.blk.#.ln2", WIDTH)
 for name, n, m in (("gate", 48, 40), ("up", 48, 40), ("down", 40, WIDTH)):
     COGVLM |= linear("mm." + name, n, m, False)
 
+DOTS_SOUND = {"a.conv2d.1.weight": (3, 3, 1, 24), "a.conv2d.2.weight": (3, 3, 24, 24), "a.conv2d.3.weight": (3, 3, 24, 24),
+              "a.conv_out.weight": (48, WIDTH)} | {f"a.conv2d.{i}.bias": (24,) for i in (1, 2, 3)} | norm("a.post_ln", WIDTH, False)
+DOTS_SOUND |= norm("mm.a.norm_pre", WIDTH) | linear("mm.a.mlp.1", WIDTH, WIDTH) | linear("mm.a.mlp.3", WIDTH, WIDTH)
+for name, n, m in (("attn_q", WIDTH, WIDTH), ("attn_k", WIDTH, WIDTH), ("attn_v", WIDTH, WIDTH), ("attn_out", WIDTH, WIDTH),
+                   ("ffn_gate", WIDTH, FF), ("ffn_up", WIDTH, FF), ("ffn_down", FF, WIDTH)):
+    DOTS_SOUND |= linear("a.blk.#." + name, n, m, name != "attn_k")
+DOTS_SOUND |= norm("a.blk.#.ln1", WIDTH, False) | norm("a.blk.#.ln2", WIDTH, False)
+
+
+def ear(kind, *more):
+    """The keys of an encoder of sounds."""
+    a = "clip.audio."
+    return ["general.architecture str \"clip\"", "clip.has_audio_encoder bool true", f'clip.projector_type str "{kind}"',
+            f"{a}embedding_length u32 {WIDTH}", f"{a}feed_forward_length u32 {FF}", f"{a}block_count u32 {LAYERS}",
+            f"{a}attention.head_count u32 {HEADS}", f"{a}attention.layer_norm_epsilon f32 1e-06", f"{a}projection_dim u32 {WIDTH}",
+            f"{a}num_mel_bins u32 {BANDS}", *more]
+
+
 CASES = {
+    "dots3note_a": (19201, dots3_sound, DOTS_SOUND, ear("dots3note_a")),
     "cogvlm": ([16, 16], cogvlm, COGVLM, keys("cogvlm")),
     "ldp": ([16, 16], ldp, LDP, keys("ldp")),
     "dots3note_v": ([24, 16], dots3, DOTS,
@@ -686,11 +733,7 @@ CASES = {
                      keys("dots3note_v", "clip.use_silu bool true", "clip.vision.spatial_merge_size u32 2", "clip.vision.expert_used_count u32 2",
                           "clip.vision.image_min_pixels u32 64", "clip.vision.image_max_pixels u32 4096")]),
     "glma": (10000, glm_asr, GLMA,
-             ["general.architecture str \"clip\"", "clip.has_audio_encoder bool true", 'clip.projector_type str "glma"',
-              f"clip.audio.embedding_length u32 {WIDTH}", f"clip.audio.feed_forward_length u32 {FF}",
-              f"clip.audio.block_count u32 {LAYERS}", f"clip.audio.attention.head_count u32 {HEADS}",
-              "clip.audio.attention.layer_norm_epsilon f32 1e-06", f"clip.audio.projection_dim u32 {WIDTH}",
-              f"clip.audio.num_mel_bins u32 {BANDS}", "clip.audio.projector.stack_factor u32 4"]),
+             ear("glma", "clip.audio.projector.stack_factor u32 4")),
     "deepseekocr2": ([70, 64], ocr2, OCR2,
                      keys("deepseekocr2", "clip.use_gelu bool true", "clip.vision.window_size u32 3", "clip.vision.sam.block_count u32 3",
                           "clip.vision.sam.head_count u32 2", "clip.vision.sam.embedding_length u32 64",

@@ -80,7 +80,7 @@ var kinds = []*Kind{
 	&adapter, &ldp, &ldpv2, &mimovl, &step3vl, &granite4Vision, &deepseekOCR, &deepseekOCR2, &dots3NoteV, &cogvlm,
 	&qwen25oSight,
 	&gemma4ua, &gemma4a, &lfm2a, &parakeet, &qwen2a, &ultravox, &voxtral, &musicflamingo, &qwen3a,
-	&qwen25o, &meralion, &graniteSpeech, &glma,
+	&qwen25o, &meralion, &graniteSpeech, &glma, &dots3NoteA,
 }
 
 // A Part of a prompt is a text, whose control tokens are tokens, or what the encoder makes of an input.
