@@ -9,6 +9,7 @@
 #	make check-clang    the same, compiled by Clang, whose warnings are errors
 #	make sanitize   the same under the address and undefined-behaviour sanitizers
 #	make bench      tables and plots beside LLAMA_BENCH=PROGRAM, into bench/results/
+#	make rivals     a table beside OpenVINO, vLLM, CTranslate2, ONNX Runtime where they are installed: MODELS=a.gguf,b.gguf
 #	make lint       formatting, go vet, staticcheck, shellcheck
 #	make fuzz       every fuzz target for FUZZTIME=30s
 #	make mutate     breaks the program in 300 places, one at a time, and says which the tests did not notice (MUTATE='-only sched -v')
@@ -32,7 +33,7 @@ VERSION ?=
 VCS     := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo true || echo false)
 LDFLAGS := -s -w -X main.version=$(VERSION) -linkmode external -extldflags "-static"
 
-.PHONY: help all setup lib lib-asan lib-clang libquern run test check check-clang sanitize bench report image release lint fuzz mutate golden clean
+.PHONY: help all setup lib lib-asan lib-clang libquern run test check check-clang sanitize bench rivals report image release lint fuzz mutate golden clean
 .DELETE_ON_ERROR:
 
 all: lib
@@ -81,6 +82,9 @@ check-clang: lib-clang
 
 bench: all
 	scripts/go.sh run ./bench/compare $(BENCH_ARGS)
+
+rivals: all
+	bench/rivals/run.sh $(BENCH_ARGS)
 
 report:
 	go run ./bench/report -o $(BUILD)/report.html bench/results
