@@ -118,12 +118,24 @@ size_t qn_plan_scratch(const struct qn_op *ops, int32_t n_ops, int32_t n_tok_max
 
 struct qn_pool; /* worker threads */
 
+enum { QN_PLACES_MAX = 64 };
+
+/*
+ * Where a thread of a pool runs: on which CPUs, and in which place. A place is threads that share memory which is
+ * nearer to them than to others: a NUMA node. Threads are in order of places, from 0 on, and each has one at least.
+ */
+struct qn_thread {
+	const int32_t *cpus; /* [n_cpus]; those that are not ours to use leave the thread where it may run anyway */
+	int32_t n_cpus;      /* 0: any */
+	int32_t place;       /* below QN_PLACES_MAX */
+};
+
 /*
  * A pool of n threads, of which the calling thread of qn_run() is the first: n - 1 are started
- * here. cpus: [n] CPU of each, or NULL to leave them unpinned; cpus[0] is not used, for the
+ * here. threads: [n], or NULL for any CPUs and one place; the CPUs of the first are not used, for the
  * caller's thread is the caller's. Idle workers sleep. One run at a time in a pool.
  */
-int qn_pool_create(struct qn_pool **pool, const int32_t *cpus, int32_t n);
+int qn_pool_create(struct qn_pool **pool, const struct qn_thread *threads, int32_t n);
 void qn_pool_destroy(struct qn_pool *pool);
 int32_t qn_pool_threads(const struct qn_pool *pool);
 
@@ -169,10 +181,11 @@ int32_t qn_run(struct qn_pool *pool, const struct qn_plan *plans, int32_t n_plan
                const struct qn_batch *batch, void *scratch, size_t scratch_bytes, const uint32_t *stop);
 
 /*
- * Packs n_mat * n_out rows into X16 panels with every thread of the pool; dst holds
- * n_mat * ceil(n_out / 16) panels. src->layout is QN_ROWS. Returns the first error.
+ * Packs n_mat * n_out rows, of layout QN_ROWS, into n_mat * ceil(n_out / 16) panels of dst, of layout QN_X16 and the
+ * same type and columns, with every thread of the pool, those of a place what lies there. Panels are counted over all
+ * matrices of dst, and the first is number `first`. Returns the first error.
  */
-int qn_pack_mat(struct qn_pool *pool, void *dst, const struct qn_mat *src);
+int qn_pack_mat(struct qn_pool *pool, const struct qn_mat *dst, int64_t first, const struct qn_mat *src);
 
 /* One layer's keys and values in the blocks of a group. */
 struct qn_kv {

@@ -28,9 +28,15 @@ enum qn_layout {
 /*
  * n_mat matrices of n_out rows by n_in columns, y = W x. n_mat is 1, or the number of experts
  * that lie one after the other. QN_X16 panels are 64-byte aligned.
+ *
+ * Panels may lie in `places` parts of memory, of a NUMA node each: part k, place_stride bytes after part k - 1, has
+ * panels k n / places .. (k + 1) n / places of each of the matrices, of n panels, one matrix after the other, with room
+ * for ceil(n / places) of each.
  */
 struct qn_mat {
 	const void *data;
+	int64_t place_stride;
+	int32_t places; /* 0 and 1: the panels lie one after the other */
 	int32_t type;   /* enum qn_type */
 	int32_t layout; /* enum qn_layout */
 	int32_t n_in;   /* a multiple of the type's block */

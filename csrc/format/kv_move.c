@@ -106,9 +106,10 @@ static void shift_head(const struct shift *s, const struct qn_kv *l, int h)
 static void shift_job(struct qn_pool *pool, void *arg, int ith, int nth)
 {
 	const struct shift *s = arg;
-	struct deal d = deal_begin(ith, nth, items(s->layers, s->n_layers));
+	struct deal d = deal_begin(pool, ith, items(s->layers, s->n_layers));
 	int64_t i;
 
+	(void)nth;
 	while ((i = deal_next(pool, 0, &d)) >= 0) {
 		const struct qn_kv *l = s->layers + layer_of(s->layers, &i);
 
@@ -156,9 +157,10 @@ static void convert_head(const struct qn_kv *to, uint8_t *y, const struct qn_kv 
 static void convert_job(struct qn_pool *pool, void *arg, int ith, int nth)
 {
 	const struct convert *c = arg;
-	struct deal d = deal_begin(ith, nth, items(c->from, c->n_layers));
+	struct deal d = deal_begin(pool, ith, items(c->from, c->n_layers));
 	int64_t i;
 
+	(void)nth;
 	while ((i = deal_next(pool, 0, &d)) >= 0) {
 		const int32_t l = layer_of(c->from, &i);
 		const struct qn_kv *to = c->to + l, *from = c->from + l;

@@ -199,7 +199,8 @@ static int low_ok(const struct plan *p, const struct qn_op *op, const struct qn_
 
 	if (!a->data)
 		return 1;
-	if (!mat_ok(a) || !mat_ok(b) || a->scale || b->scale || a->n_mat != n_mat || b->n_mat != n_mat)
+	if (!mat_ok(a) || !mat_ok(b) || a->places > 1 || b->places > 1 || a->scale || b->scale ||
+	    a->n_mat != n_mat || b->n_mat != n_mat)
 		return 0;
 	if (qn_type_act(a->type) != QN_ACT_F32 || qn_type_act(b->type) != QN_ACT_F32 || b->layout != QN_X16)
 		return 0;

@@ -521,7 +521,7 @@ static void attend_tile(const struct run *c, const struct qn_attend *op, const s
 	tile_end(c, op, tile, h, &w.sum);
 }
 
-/* The items of an operation: a tile and a kv head. They are asked for in rising order. */
+/* The items of an operation: a tile and a kv head. They are asked for in rising order, or begun with again. */
 struct items {
 	const struct qn_batch *batch;
 	int toks, heads, group, splits; /* splits: of a group too large for one tile */
@@ -552,6 +552,10 @@ static int item(struct items *it, int64_t i, struct tile *tile)
 {
 	const int h0 = (int)(i % it->splits) * it->heads;
 
+	if (i / it->per_tile < it->at) { /* another place is helped */
+		it->at = -1;
+		it->t0 = it->t1 = 0;
+	}
 	for (; it->at < i / it->per_tile; it->at++) {
 		next_tile(it->batch, it->toks, &it->t0, &it->t1);
 		if (it->t0 == 0 || it->batch->seq[it->t0] != it->batch->seq[it->t0 - 1])
@@ -678,7 +682,7 @@ static void attend_waves(struct run *c, const struct qn_attend *op, const struct
 
 	for (int64_t wave = 0, u0 = 0; u0 < chunks; wave++, u0 += most) {
 		const int64_t u1 = u0 + most < chunks ? u0 + most : chunks;
-		struct deal deal = deal_begin(c->ith, c->nth, u1 - u0);
+		struct deal deal = deal_begin(c->pool, c->ith, u1 - u0);
 		struct walk at, last;
 		int64_t k, block, end;
 
@@ -686,6 +690,8 @@ static void attend_waves(struct run *c, const struct qn_attend *op, const struct
 			walk_on(c, op, &first);
 		at = first;
 		while ((k = deal_next(c->pool, c->step, &deal)) >= 0) {
+			if (at.from > u0 + k)
+				at = first; /* another place is helped */
 			while (at.end <= u0 + k)
 				walk_on(c, op, &at);
 			if (tile != at.i)
@@ -701,8 +707,10 @@ static void attend_waves(struct run *c, const struct qn_attend *op, const struct
 		last = at = first;
 		while (last.end < u1)
 			walk_on(c, op, &last);
-		deal = deal_begin(c->ith, c->nth, last.i - first.i + 1);
+		deal = deal_begin(c->pool, c->ith, last.i - first.i + 1);
 		while ((k = deal_next(c->pool, c->step + 1, &deal)) >= 0) {
+			if (at.i > first.i + k)
+				at = first;
 			while (at.i < first.i + k)
 				walk_on(c, op, &at);
 			merge_wave(c, op, &at, wave, u0, u1);
@@ -776,7 +784,7 @@ static void attend_run(struct run *c, const struct qn_op *o)
 {
 	const struct qn_attend *op = &o->attend;
 	struct items it = items_of(c, op);
-	struct deal deal = deal_begin(c->ith, c->nth, it.n);
+	struct deal deal = deal_begin(c->pool, c->ith, it.n);
 	struct tile tile;
 	int64_t longest, i;
 	const int64_t chunks = c->nth == 1 ? 0 : count_chunks(c, op, it, &longest);

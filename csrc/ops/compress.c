@@ -113,14 +113,14 @@ static void run(struct run *c, const struct qn_op *o)
 {
 	const struct qn_compress *op = &o->compress;
 	const int64_t n_tok = c->batch->n_tok, d = op->head_dim;
-	struct deal deal = deal_begin(c->ith, c->nth, n_tok);
+	struct deal deal = deal_begin(c->pool, c->ith, n_tok);
 	float y[KV_HEAD_DIM_MAX];
 	int64_t t;
 
 	while ((t = deal_next(c->pool, c->step, &deal)) >= 0)
 		keep(c, op, t);
 	run_barrier(c);
-	deal = deal_begin(c->ith, c->nth, n_tok);
+	deal = deal_begin(c->pool, c->ith, n_tok);
 	while ((t = deal_next(c->pool, c->step + 1, &deal)) >= 0) {
 		const int64_t seen = entries_seen(&op->entries, c->batch->pos[t]);
 

@@ -76,7 +76,7 @@ static void run(struct run *c, const struct qn_op *o)
 {
 	const struct qn_conv *op = &o->conv;
 	const struct qn_batch *b = c->batch;
-	struct deal d = deal_begin(c->ith, c->nth, (op->n_col + COLS - 1) / COLS);
+	struct deal d = deal_begin(c->pool, c->ith, (op->n_col + COLS - 1) / COLS);
 	float w[TAPS_MAX * COLS];
 	int64_t item;
 

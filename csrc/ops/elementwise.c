@@ -23,7 +23,7 @@ static int gate_check(const struct plan *p, const struct qn_op *o)
 static void gate_run(struct run *c, const struct qn_op *o)
 {
 	const struct qn_gate *op = &o->gate;
-	struct deal d = deal_begin(c->ith, c->nth, op_rows(c, o));
+	struct deal d = deal_begin(c->pool, c->ith, op_rows(c, o));
 	int64_t t;
 
 	while ((t = deal_next(c->pool, c->step, &d)) >= 0) {
@@ -60,7 +60,7 @@ static void xielu_run(struct run *c, const struct qn_op *o)
 {
 	const struct qn_xielu *op = &o->xielu;
 	const int64_t blocks = (op->n_col + QN_ACT_BLOCK - 1) / QN_ACT_BLOCK;
-	struct deal d = deal_begin(c->ith, c->nth, op_rows(c, o) * blocks);
+	struct deal d = deal_begin(c->pool, c->ith, op_rows(c, o) * blocks);
 	int64_t i;
 
 	while ((i = deal_next(c->pool, c->step, &d)) >= 0) {
@@ -83,7 +83,7 @@ static int sparse_check(const struct plan *p, const struct qn_op *o)
 static void sparse_run(struct run *c, const struct qn_op *o)
 {
 	const struct qn_sparse *op = &o->sparse;
-	struct deal d = deal_begin(c->ith, c->nth, op_rows(c, o));
+	struct deal d = deal_begin(c->pool, c->ith, op_rows(c, o));
 	const int64_t n = op->n_col;
 	int64_t t;
 
@@ -110,7 +110,7 @@ static int match_check(const struct plan *p, const struct qn_op *o)
 static void match_run(struct run *c, const struct qn_op *o)
 {
 	const struct qn_match *op = &o->match;
-	struct deal d = deal_begin(c->ith, c->nth, op_rows(c, o));
+	struct deal d = deal_begin(c->pool, c->ith, op_rows(c, o));
 	int64_t t;
 
 	while ((t = deal_next(c->pool, c->step, &d)) >= 0) {
@@ -138,7 +138,7 @@ static void blend_run(struct run *c, const struct qn_op *o)
 {
 	const struct qn_blend *op = &o->blend;
 	const int64_t blocks = (op->n_col + QN_ACT_BLOCK - 1) / QN_ACT_BLOCK;
-	struct deal d = deal_begin(c->ith, c->nth, op_rows(c, o) * blocks);
+	struct deal d = deal_begin(c->pool, c->ith, op_rows(c, o) * blocks);
 	int64_t item;
 
 	while ((item = deal_next(c->pool, c->step, &d)) >= 0) {

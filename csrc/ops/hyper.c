@@ -33,7 +33,7 @@ static void scored(float *weight, const struct run *c, const struct qn_mix *op, 
 static void mix_scored(struct run *c, const struct qn_op *o)
 {
 	const struct qn_mix *op = &o->mix;
-	struct deal d = deal_begin(c->ith, c->nth, op_rows(c, o));
+	struct deal d = deal_begin(c->pool, c->ith, op_rows(c, o));
 	int64_t t;
 
 	while ((t = deal_next(c->pool, c->step, &d)) >= 0) {
@@ -80,7 +80,7 @@ static void mix_run(struct run *c, const struct qn_op *o)
 		mix_scored(c, o);
 		return;
 	}
-	d = deal_begin(c->ith, c->nth, op_rows(c, o) * blocks);
+	d = deal_begin(c->pool, c->ith, op_rows(c, o) * blocks);
 	while ((at = deal_next(c->pool, c->step, &d)) >= 0) {
 		const int64_t t = at / blocks, from = at % blocks * QN_ACT_BLOCK;
 		const int64_t to = from + QN_ACT_BLOCK < n ? from + QN_ACT_BLOCK : n;
@@ -143,7 +143,7 @@ static void softmax(float *x, int n, float eps)
 static void connect_run(struct run *c, const struct qn_op *o)
 {
 	const struct qn_connect *op = &o->connect;
-	struct deal d = deal_begin(c->ith, c->nth, c->batch->n_tok);
+	struct deal d = deal_begin(c->pool, c->ith, c->batch->n_tok);
 	const int n = op->n_stream;
 	int64_t t;
 
@@ -195,7 +195,7 @@ static size_t align_scratch(const struct qn_op *o)
 static void align_run(struct run *c, const struct qn_op *o)
 {
 	const struct qn_align *op = &o->align;
-	struct deal d = deal_begin(c->ith, c->nth, c->batch->n_tok);
+	struct deal d = deal_begin(c->pool, c->ith, c->batch->n_tok);
 	const int64_t n = op->n_col;
 	float *product = (float *)c->scratch;
 	int64_t t;

@@ -47,7 +47,7 @@ static void run(struct run *c, const struct qn_op *o)
 {
 	const struct qn_lru *op = &o->lru;
 	const struct qn_batch *b = c->batch;
-	struct deal d = deal_begin(c->ith, c->nth, (op->n_col + COLS - 1) / COLS);
+	struct deal d = deal_begin(c->pool, c->ith, (op->n_col + COLS - 1) / COLS);
 	int64_t item;
 
 	while ((item = deal_next(c->pool, c->step, &d)) >= 0) {

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "format/parts.h"
 #include "ops/route.h"
 #include "run/operation.h"
 
@@ -26,11 +27,6 @@
 #define TILE_BYTES (720 << 10)
 #define TILE_LEAST 64
 #define TILE_UNIT 16
-
-static int64_t panels(const struct qn_mat *m)
-{
-	return (m->n_out + QN_PANEL - 1) / QN_PANEL;
-}
 
 /* The largest panel that has to be packed on the way. */
 static size_t scratch_each(const struct qn_op *op)
@@ -82,7 +78,7 @@ static struct operand operand_of(const struct run *c, const struct qn_op *op, in
 		.act = c->bufs[op->matmul.act[kind]].data,
 		.act_bytes = act_bytes(kind),
 		.pair = qn_kernels.mm_pair[m->type],
-		.panels = panels(m),
+		.panels = mat_panels(m),
 		.panel_bytes = (int64_t)qn_panel_bytes(m->type, m->n_in),
 		.row_bytes = (int64_t)qn_row_bytes(m->type, m->n_in),
 		.scratch = c->scratch,
@@ -95,7 +91,7 @@ static const void *panel_of(const struct operand *o, int64_t e, int64_t p, int p
 {
 	e /= o->share;
 	if (o->m->layout == QN_X16)
-		return (const uint8_t *)o->m->data + (e * o->panels + p) * o->panel_bytes;
+		return (const uint8_t *)o->m->data + panel_at(o->m, o->panels, o->panel_bytes, e, p);
 
 	const int64_t row = p * QN_PANEL, left = o->m->n_out - row;
 	const uint8_t *rows = (const uint8_t *)o->m->data + (e * o->m->n_out + row) * o->row_bytes;
@@ -425,59 +421,120 @@ static int check(const struct plan *p, const struct qn_op *op)
 	return 1;
 }
 
+/*
+ * Items of a place: of each active matrix, its panels of each operand that lie there, a few at a time, in order. Where
+ * operands do not lie in the places of the threads, all are of one place.
+ */
+struct share {
+	int64_t first[3], end[3], items[3]; /* panels of each operand, and the items that they make */
+	int64_t each;                       /* items of a matrix */
+};
+
+static int64_t share_of(struct share *s, const struct operand *o, int parts, int size, int k, int places)
+{
+	s->each = 0;
+	for (int i = 0; i < parts; i++) {
+		s->first[i] = part_begin(o[i].panels, k, places);
+		s->end[i] = part_begin(o[i].panels, k + 1, places);
+		s->items[i] = (s->end[i] - s->first[i] + size - 1) / size;
+		s->each += s->items[i];
+	}
+	return s->each;
+}
+
+/* Places that the panels of all operands are dealt in: the pool's, or 1. */
+static int places_of(const struct run *c, const struct qn_op *op)
+{
+	const int places = pool_places(c->pool);
+
+	for (int i = 0; i < op->matmul.n_mat; i++)
+		if (mat_places(&op->matmul.mat[i]) != places)
+			return 1;
+	return places;
+}
+
+/* A walk over active matrices: experts that some token chose, or heads, or one. */
+struct active {
+	int64_t n, seen, expert; /* `expert` is the active one number `seen` - 1 */
+};
+
+/* Goes to active expert number `at`: items come in rising order, but where another place is helped. */
+static int64_t active_expert(struct active *a, const struct route *r, int64_t at)
+{
+	if (at + 1 < a->seen) {
+		a->seen = 0;
+		a->expert = -1;
+	}
+	for (; a->seen <= at; a->seen++)
+		do
+			a->expert++;
+		while (r->offset[a->expert] == r->offset[a->expert + 1]);
+	return a->expert;
+}
+
 static void run(struct run *c, const struct qn_op *op)
 {
 	const int64_t rows = op_rows(c, op);
 	const int glu = op->matmul.epilogue == QN_EPI_GLU;
 	const int by_head = op->rows == QN_ROWS_HEAD, parts = glu ? 1 : op->matmul.n_mat;
 	const int64_t each = by_head ? c->batch->n_tok : rows;
-	const int size = item_size(op, each), most = items_at_once(op, each);
-	int64_t items[3] = {0}, per_expert = 0, n_active = by_head ? op->heads.n : 1, i, n;
+	const int size = item_size(op, each), most = items_at_once(op, each), places = places_of(c, op);
+	struct active active = {.n = by_head ? op->heads.n : 1, .expert = -1};
+	int64_t all[QN_PLACES_MAX], begin, end, i, n;
 	struct route route = {0};
 	struct operand o[3];
+	struct share s = {0};
+	int place; /* that s is of */
 
 	if (rows == 0)
 		return;
 	for (int k = 0; k < op->matmul.n_mat; k++)
 		o[k] = operand_of(c, op, k);
-	for (int k = 0; k < parts; k++)
-		per_expert += items[k] = (o[k].panels + size - 1) / size;
 	if (op->rows == QN_ROWS_PAIR) {
 		route = route_of(c->bufs, &op->routing, c->batch->n_tok);
-		n_active = 0;
+		active.n = 0;
 		for (int e = 0; e < op->routing.n_expert; e++)
-			n_active += route.offset[e] < route.offset[e + 1];
+			active.n += route.offset[e] < route.offset[e + 1];
 	}
+	for (int k = 0; k < places; k++)
+		all[k] = active.n * share_of(&s, o, parts, size, k, places);
+	place = places - 1;
+	end = places == 1 ? all[0] : 0;
+	begin = places == 1 ? 0 : INT64_MAX; /* s is not of the place where items begin */
 
-	struct deal d = deal_begin(c->ith, c->nth, n_active * per_expert);
-	int64_t active = 0, expert = -1; /* `expert` is the active one number `active` - 1 */
+	struct deal d = places > 1 ? deal_placed(c->pool, c->ith, all) : deal_begin(c->pool, c->ith, all[0]);
 
 	while ((i = deal_some(c->pool, c->step, &d, most, &n)) >= 0)
 		for (int64_t some; n > 0; i += some, n -= some) { /* some of one matrix */
-			int64_t rest = i % per_expert, e = 0, t0 = 0, t1 = rows;
+			int64_t rest, e = 0, t0 = 0, t1 = rows;
 			int k = 0;
 
+			if (i < begin) {
+				place = -1;
+				begin = end = 0;
+			}
+			while (i >= end) {
+				begin = end;
+				end += all[++place];
+				share_of(&s, o, parts, size, place, places);
+			}
+			rest = (i - begin) % s.each;
 			if (op->rows == QN_ROWS_PAIR) {
-				for (; active <= i / per_expert; active++) /* items come in rising order */
-					do
-						expert++;
-					while (route.offset[expert] == route.offset[expert + 1]);
-				e = expert;
+				e = active_expert(&active, &route, (i - begin) / s.each);
 				t0 = route.offset[e];
 				t1 = route.offset[e + 1];
 			} else if (by_head) {
-				e = i / per_expert;
+				e = (i - begin) / s.each;
 				t0 = e * c->batch->n_tok;
 				t1 = t0 + c->batch->n_tok;
 			}
-			while (rest >= items[k])
-				rest -= items[k++];
-			some = items[k] - rest < n ? items[k] - rest : n;
+			while (rest >= s.items[k])
+				rest -= s.items[k++];
+			some = s.items[k] - rest < n ? s.items[k] - rest : n;
 
-			const int64_t p0 = rest * size, p1 = (rest + some) * size;
+			const int64_t p0 = s.first[k] + rest * size, p1 = p0 + some * size;
 
-			group(c, op, &o[k], glu ? &o[1] : NULL, e, p0, p1 < o[k].panels ? p1 : o[k].panels, rows, t0,
-			      t1);
+			group(c, op, &o[k], glu ? &o[1] : NULL, e, p0, p1 < s.end[k] ? p1 : s.end[k], rows, t0, t1);
 		}
 }
 

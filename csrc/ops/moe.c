@@ -241,7 +241,7 @@ static void gather_run(struct run *c, const struct qn_op *o)
 	const int64_t n_tok = c->batch->n_tok, pairs = n_tok * o->routing.n_used;
 	const struct route r = route_of(c->bufs, &o->routing, n_tok);
 	const int64_t blocks = (op->n_col + QN_ACT_BLOCK - 1) / QN_ACT_BLOCK;
-	struct deal d = deal_begin(c->ith, c->nth, n_tok * o->routing.n_used);
+	struct deal d = deal_begin(c->pool, c->ith, n_tok * o->routing.n_used);
 	int64_t i;
 
 	while ((i = deal_next(c->pool, c->step, &d)) >= 0)
@@ -277,7 +277,7 @@ static void combine_run(struct run *c, const struct qn_op *o)
 	const struct qn_moe_combine *op = &o->moe_combine;
 	const int64_t n_tok = c->batch->n_tok;
 	const struct route r = route_of(c->bufs, &o->routing, n_tok);
-	struct deal d = deal_begin(c->ith, c->nth, n_tok);
+	struct deal d = deal_begin(c->pool, c->ith, n_tok);
 	int64_t t;
 
 	while ((t = deal_next(c->pool, c->step, &d)) >= 0) {
@@ -320,7 +320,7 @@ static void heads_run(struct run *c, const struct qn_op *o)
 	const int64_t n_tok = c->batch->n_tok, used = o->routing.n_used;
 	const struct route r = route_of(c->bufs, &o->routing, n_tok);
 	const size_t bytes = sizeof(float) * (size_t)op->head_dim;
-	struct deal d = deal_begin(c->ith, c->nth, n_tok * used);
+	struct deal d = deal_begin(c->pool, c->ith, n_tok * used);
 	int64_t i;
 
 	while ((i = deal_next(c->pool, c->step, &d)) >= 0) {

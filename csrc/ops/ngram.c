@@ -66,7 +66,7 @@ static void run(struct run *c, const struct qn_op *o)
 {
 	const struct qn_ngram *op = &o->ngram;
 	const struct qn_batch *b = c->batch;
-	struct deal d = deal_begin(c->ith, c->nth, b->n_tok);
+	struct deal d = deal_begin(c->pool, c->ith, b->n_tok);
 	int64_t t;
 
 	while ((t = deal_next(c->pool, c->step, &d)) >= 0) {

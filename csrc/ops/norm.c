@@ -51,7 +51,7 @@ static void act_run(struct run *c, const struct qn_op *o)
 	const int64_t full = o->rows != QN_ROWS_PAIR
 	                             ? rows
 	                             : route_of(c->bufs, &o->routing, c->batch->n_tok).offset[o->routing.n_expert];
-	struct deal d = deal_begin(c->ith, c->nth, full * blocks);
+	struct deal d = deal_begin(c->pool, c->ith, full * blocks);
 	int64_t i, row = -1;
 	struct norm s = {0};
 
@@ -129,7 +129,7 @@ static void norm_rows_run(struct run *c, const struct qn_op *o)
 {
 	const struct qn_norm_rows *op = &o->norm_rows;
 	const float *weight = op->norm.weight, *bias = op->norm.bias;
-	struct deal d = deal_begin(c->ith, c->nth, op_rows(c, o) * op->n_seg);
+	struct deal d = deal_begin(c->pool, c->ith, op_rows(c, o) * op->n_seg);
 	int64_t i;
 
 	while ((i = deal_next(c->pool, c->step, &d)) >= 0) {

@@ -55,7 +55,7 @@ static void run(struct run *c, const struct qn_op *o)
 {
 	const struct qn_qkv *op = &o->qkv;
 	/* An item is a kv head of a token, with the query heads that share it. */
-	struct deal deal = deal_begin(c->ith, c->nth, (int64_t)c->batch->n_tok * op->heads.n_head_kv);
+	struct deal deal = deal_begin(c->pool, c->ith, (int64_t)c->batch->n_tok * op->heads.n_head_kv);
 	const int group = op->heads.n_head / op->heads.n_head_kv;
 	int64_t i;
 

@@ -19,7 +19,7 @@ static inline void recur_run(struct run *c, const struct qn_op *o, const struct 
 {
 	const struct qn_batch *b = c->batch;
 	const int64_t panels = r->v_dim / QN_PANEL, parts = (panels + each - 1) / each;
-	struct deal d = deal_begin(c->ith, c->nth, r->n_head * parts);
+	struct deal d = deal_begin(c->pool, c->ith, r->n_head * parts);
 	int64_t item;
 
 	while ((item = deal_next(c->pool, c->step, &d)) >= 0) {

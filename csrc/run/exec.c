@@ -28,7 +28,7 @@ static void run_measured(struct run *c, const struct qn_plan *plan, int32_t i, c
 	o->run(c, op);
 	end = pool_ns();
 	c->time->busy_ns += end - start;
-	pool_barrier(c->pool);
+	pool_barrier(c->pool, c->ith);
 	c->time->wait_ns += pool_ns() - end;
 	if (c->ith == 0 && o->moves) {
 		const struct qn_ticks_op m = o->moves(c, op);
@@ -45,7 +45,7 @@ static void run_plan(struct run *c, const struct qn_plan *plan)
 		const struct operation *o = operation_of(plan->ops[i].kind);
 
 		if (i && !plan->ticks)
-			pool_barrier(c->pool);
+			pool_barrier(c->pool, c->ith);
 		if (plan->taps && plan->taps[i].sums)
 			run_tap(c, &plan->ops[i], &plan->taps[i]);
 		if (plan->ticks)
@@ -89,7 +89,7 @@ static void run_job(struct qn_pool *pool, void *arg, int ith, int nth)
 		/* Before the barrier, so that all threads go on or none; one that is late may see the next decision. */
 		if (ith == 0 && stopped(job->stop))
 			atomic_store_explicit(&job->end, k + 1, memory_order_relaxed);
-		pool_barrier(pool);
+		pool_barrier(pool, ith);
 	}
 }
 

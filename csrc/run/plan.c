@@ -29,7 +29,10 @@ int place_ok(const struct qn_place *at)
 
 int mat_ok(const struct qn_mat *m)
 {
-	return m->data && qn_type_ok(m->type, m->n_in) && m->n_out > 0 && m->n_mat > 0 &&
+	if (m->places > 1 && (m->layout != QN_X16 || m->places > QN_PLACES_MAX || m->place_stride <= 0 ||
+	                      m->place_stride % 64 != 0))
+		return 0;
+	return m->data && qn_type_ok(m->type, m->n_in) && m->n_out > 0 && m->n_mat > 0 && m->places >= 0 &&
 	       (m->layout == QN_ROWS || m->layout == QN_X16);
 }
 

@@ -20,7 +20,7 @@ struct run {
 /* Waits inside an operation for the other threads. */
 static inline void run_barrier(struct run *c)
 {
-	pool_wait(c->pool, c->time);
+	pool_wait(c->pool, c->ith, c->time);
 }
 
 static inline float *buf_row(const struct run *c, int i, int64_t row)

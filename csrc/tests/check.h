@@ -146,6 +146,16 @@ void check_plan(void);
 void check_bench(const char *only); /* "mm", "attn", "vec", or NULL for all */
 
 /* Runs one plan. */
+/* Packs whole matrices into panels that lie one after the other. */
+static inline int pack_rows(struct qn_pool *pool, void *dst, const struct qn_mat *src)
+{
+	struct qn_mat to = *src;
+
+	to.data = dst;
+	to.layout = QN_X16;
+	return qn_pack_mat(pool, &to, 0, src);
+}
+
 static inline void run_ops(struct qn_pool *pool, const struct qn_op *ops, int32_t n_ops, const struct qn_buf *bufs,
                            const struct qn_batch *batch, void *scratch, size_t bytes, const struct qn_ticks *ticks)
 {

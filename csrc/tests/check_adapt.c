@@ -70,7 +70,7 @@ static struct matrix random_matrix(struct qn_pool *pool, int type, int n_in, int
 	if (layout == QN_X16) {
 		void *packed = guard_alloc((size_t)((n_out + 15) / 16 * n_mat) * qn_panel_bytes(type, n_in));
 
-		check_true(qn_pack_mat(pool, packed, &r.m) == QN_OK, "not packed");
+		check_true(pack_rows(pool, packed, &r.m) == QN_OK, "not packed");
 		r.m.data = packed;
 		r.m.layout = QN_X16;
 	}

@@ -1758,8 +1758,8 @@ static void ngrams(struct qn_pool *pool)
 	const struct qn_op op = {
 		.kind = QN_OP_NGRAM,
 		.ngram = {
-			.table = {rows, QN_F32, QN_ROWS, EMBD, ROWS, 1, NULL}, .hash = hash, .n_token = TOKENS,
-			.n_hash = HASHES, .stop = STOP, .state = {.offset = 64},
+			.table = {.data = rows, .type = QN_F32, .layout = QN_ROWS, .n_in = EMBD, .n_out = ROWS, .n_mat = 1},
+			.hash = hash, .n_token = TOKENS, .n_hash = HASHES, .stop = STOP, .state = {.offset = 64},
 		},
 	};
 
@@ -1889,7 +1889,9 @@ static void limits(struct qn_pool *pool)
 	for (int i = 0; i < 2; i++) {
 		for (int k = 0; k < N * N; k++)
 			w[i][k] = rnd_normal();
-		op.matmul.mat[i] = (struct qn_mat){w[i], QN_F32, QN_ROWS, N, N, 1, NULL};
+		op.matmul.mat[i] = (struct qn_mat){
+			.data = w[i], .type = QN_F32, .layout = QN_ROWS, .n_in = N, .n_out = N, .n_mat = 1,
+		};
 	}
 	for (int kind = 0; kind < 4; kind++) { /* without, within it, gated, the gate within it */
 		const size_t bytes = qn_plan_scratch(&op, 1, TOK) * (size_t)qn_pool_threads(pool);

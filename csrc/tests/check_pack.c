@@ -156,7 +156,7 @@ static void matrices(const struct type *t, struct qn_pool *pool)
 	rnd_weights(t, src, m.n_mat * m.n_out, m.n_in, 1);
 	from.data = src;
 	check_at(check_sets, "qn_pack_mat %s", t->name);
-	check_true(qn_pack_mat(pool, got, &from) == QN_OK, "refused");
+	check_true(pack_rows(pool, got, &from) == QN_OK, "refused");
 	guard_intact("panels", &dst);
 	for (int64_t p = 0; p < m.n_mat * panels; p++) {
 		const int64_t first = p % panels * QN_PANEL, left = m.n_out - first;

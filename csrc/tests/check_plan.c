@@ -301,41 +301,157 @@ static void ticks(const struct shape *shape, struct qn_pool *pool)
 	guard_free_all();
 }
 
-/* qn_pack_mat() is qn_pack() of each panel, for any number of threads. */
-static void pack_mat(struct qn_pool *pool)
+/* ------------------------------------------------------------------ places */
+
+/* Lays the panels of m in so many parts, by what is said of them at struct qn_mat. */
+static struct qn_mat in_places(const struct qn_mat *m, int places)
+{
+	const int64_t n = (m->n_out + QN_PANEL - 1) / QN_PANEL, room = (n + places - 1) / places;
+	const int64_t bytes = (int64_t)qn_panel_bytes(m->type, m->n_in), stride = (room * m->n_mat * bytes + 63) / 64 * 64;
+	uint8_t *data = guard_alloc((size_t)(stride * places));
+	struct qn_mat placed = *m;
+
+	memset(data, 0, (size_t)(stride * places));
+	for (int k = 0; k < places; k++)
+		for (int64_t e = 0; e < m->n_mat; e++)
+			for (int64_t p = n * k / places, at = 0; p < n * (k + 1) / places; p++, at++)
+				memcpy(data + k * stride + (e * room + at) * bytes,
+				       (const uint8_t *)m->data + (e * n + p) * bytes, (size_t)bytes);
+	placed.data = data;
+	placed.places = places;
+	placed.place_stride = stride;
+	return placed;
+}
+
+/* Threads of a pool in places: so many in each. */
+static struct qn_pool *pool_in_places(const int *each, int places)
+{
+	struct qn_thread threads[16] = {{0}};
+	struct qn_pool *pool;
+	int n = 0;
+
+	for (int k = 0; k < places; k++)
+		for (int i = 0; i < each[k]; i++)
+			threads[n++].place = k;
+	check_at(check_sets, "qn_pool_create, %d threads in %d places", n, places);
+	if (!check_true(qn_pool_create(&pool, threads, n) == QN_OK, "no pool"))
+		exit(1);
+	return pool;
+}
+
+static const struct {
+	int places, each[4];
+} in_places_of[] = {{2, {1, 1}}, {2, {3, 1}}, {3, {1, 2, 2}}, {4, {1, 1, 1, 2}}};
+
+/*
+ * A model whose panels lie in parts gives the same bits, whether there are threads in as many places, in others, or in
+ * one.
+ */
+static void places(const struct shape *shape, struct qn_pool *one, int way)
+{
+	const int n = in_places_of[way].places;
+	struct qn_pool *pools[] = {pool_in_places(in_places_of[way].each, n), pool_in_places((int[]){1, 1, 1}, 5 - n), one};
+	static struct outcome want, got;
+	static struct tiny t;
+
+	tiny_new(&t, shape);
+	tiny_layout(&t, QN_X16);
+	want.kv = guard_alloc((size_t)t.kv_bytes);
+	got.kv = guard_alloc((size_t)t.kv_bytes);
+	run(&t, one, N_TOK, N_TOK, 1, &want, NULL);
+	for (int turn = 0; turn < 2; turn++) {
+		for (int i = 0; i < COUNT(pools); i++) {
+			const int chunk = turn ? 1 + 7 * (i % 2) : N_TOK;
+
+			check_at(check_sets, "tiny model %s, panels in %d places, batches of %d, %d threads in %d places",
+			         shape->name, turn ? n : 1, chunk, qn_pool_threads(pools[i]), pool_places(pools[i]));
+			run(&t, pools[i], N_TOK, chunk, 1, &got, NULL);
+			compare(&t, &got, &want, N_TOK, 1);
+		}
+		for (int i = 0; i < t.n_ops && !turn; i++)
+			for (int k = 0; t.ops[i].kind == QN_OP_MATMUL && k < t.ops[i].matmul.n_mat; k++)
+				t.ops[i].matmul.mat[k] = in_places(&t.ops[i].matmul.mat[k], n);
+	}
+	qn_pool_destroy(pools[0]);
+	qn_pool_destroy(pools[1]);
+	guard_free_all();
+}
+
+/* qn_pack_mat() is qn_pack() of each panel, for any number of threads and places, and of any part of the matrices. */
+static void pack_mat(struct qn_pool *pool, int places)
 {
 	enum { N_IN = 96, N_OUT = 37, N_MAT = 3, PANELS = 3 };
 	const size_t row = qn_row_bytes(QN_Q5_1, N_IN), panel = qn_panel_bytes(QN_Q5_1, N_IN);
 	uint8_t *rows = guard_alloc(N_OUT * N_MAT * row), *dst = guard_alloc(PANELS * N_MAT * panel);
-	uint8_t *want = guard_alloc(panel);
-	struct qn_mat m = {rows, QN_Q5_1, QN_ROWS, N_IN, N_OUT, N_MAT, NULL}, bad;
+	const struct qn_mat m = {
+		.data = rows, .type = QN_Q5_1, .layout = QN_ROWS, .n_in = N_IN, .n_out = N_OUT, .n_mat = N_MAT,
+	};
+	struct qn_mat to = m, want, bad;
 
-	check_at(check_sets, "qn_pack_mat, %d threads", qn_pool_threads(pool));
+	check_at(check_sets, "qn_pack_mat, %d threads, %d places of %d", qn_pool_threads(pool), places, pool_places(pool));
 	EACH_TYPE(t)
 		if (t->type == QN_Q5_1)
 			rnd_weights(t, rows, N_OUT * N_MAT, N_IN, 1);
-	check_true(qn_pack_mat(pool, dst, &m) == QN_OK, "refused");
 	for (int e = 0; e < N_MAT; e++)
 		for (int p = 0; p < PANELS; p++) {
 			const int left = N_OUT - p * 16;
 
-			qn_pack(QN_Q5_1, want, rows + (size_t)(e * N_OUT + p * 16) * row, left < 16 ? left : 16, N_IN);
-			check_bytes("panel", dst + (size_t)(e * PANELS + p) * panel, want, (int64_t)panel);
+			qn_pack(QN_Q5_1, dst + (size_t)(e * PANELS + p) * panel,
+			        rows + (size_t)(e * N_OUT + p * 16) * row, left < 16 ? left : 16, N_IN);
 		}
-#define REFUSES(field, value)                                                            \
-	do {                                                                             \
-		bad = m;                                                                 \
-		bad.field = value;                                                       \
-		check_true(qn_pack_mat(pool, dst, &bad) == QN_EINVAL, #field " " #value); \
+	to.data = dst;
+	to.layout = QN_X16;
+	want = to = in_places(&to, places);
+	for (int whole = 0; whole < 2; whole++) {
+		const size_t bytes = (size_t)(to.place_stride * places);
+
+		to.data = guard_alloc(bytes);
+		memset((void *)to.data, 0, bytes);
+		if (whole) {
+			check_true(qn_pack_mat(pool, &to, 0, &m) == QN_OK, "refused");
+		} else {
+			/* The first panel of the second matrix, the rest of it, the third, the first: as files are read. */
+			struct qn_mat part = m;
+
+			part.n_mat = 1;
+			part.n_out = 16;
+			part.data = rows + (size_t)N_OUT * row;
+			check_true(qn_pack_mat(pool, &to, PANELS, &part) == QN_OK, "refused");
+			part.n_out = N_OUT - 16;
+			part.data = rows + (size_t)(N_OUT + 16) * row;
+			check_true(qn_pack_mat(pool, &to, PANELS + 1, &part) == QN_OK, "refused");
+			part.n_out = N_OUT;
+			part.data = rows + (size_t)(2 * N_OUT) * row;
+			check_true(qn_pack_mat(pool, &to, 2 * PANELS, &part) == QN_OK, "refused");
+			part.data = rows;
+			check_true(qn_pack_mat(pool, &to, 0, &part) == QN_OK, "refused");
+		}
+		check_bytes("panels", to.data, want.data, (int64_t)bytes);
+	}
+#define REFUSES(of, field, value)                                                                                  \
+	do {                                                                                                       \
+		bad = of;                                                                                          \
+		bad.field = value;                                                                                 \
+		check_true(qn_pack_mat(pool, &of == &to ? &bad : &to, 0, &of == &to ? &m : &bad) == QN_EINVAL,     \
+		           #of "." #field " " #value);                                                             \
 	} while (0)
-	REFUSES(type, 4);
-	REFUSES(layout, QN_X16);
-	REFUSES(n_in, 95);
-	REFUSES(n_out, 0);
-	REFUSES(n_mat, 0);
+	REFUSES(m, type, 4);
+	REFUSES(m, layout, QN_X16);
+	REFUSES(m, n_in, 95);
+	REFUSES(m, n_out, 0);
+	REFUSES(m, n_mat, 0);
+	REFUSES(m, n_mat, N_MAT + 1);
+	REFUSES(to, type, QN_Q4_0);
+	REFUSES(to, layout, QN_ROWS);
+	REFUSES(to, n_in, 128);
+	REFUSES(to, n_out, 0);
+	REFUSES(to, n_mat, N_MAT - 1);
+	REFUSES(to, places, QN_PLACES_MAX + 1);
 #undef REFUSES
+	check_true(qn_pack_mat(pool, &to, 1, &m) == QN_EINVAL, "takes panels beyond the last");
+	check_true(qn_pack_mat(pool, &to, -1, &m) == QN_EINVAL, "takes panels before the first");
 	memcpy(rows + (size_t)(N_OUT * N_MAT - 1) * row, (const uint16_t[]){0x7c00}, 2);
-	check_true(qn_pack_mat(pool, dst, &m) == QN_ENOTFINITE, "an infinite scale in the last row passes");
+	check_true(qn_pack_mat(pool, &to, 0, &m) == QN_ENOTFINITE, "an infinite scale in the last row passes");
 	guard_free_all();
 }
 
@@ -780,8 +896,8 @@ static void refuses_rows(void)
 	struct qn_op ngram = {
 		.kind = QN_OP_NGRAM,
 		.ngram = {
-			.dst = FF, .table = {w, QN_F32, QN_ROWS, 8, 9, 1, NULL}, .hash = hash, .n_token = 3,
-			.n_hash = 2,
+			.dst = FF, .hash = hash, .n_token = 3, .n_hash = 2,
+			.table = {.data = w, .type = QN_F32, .layout = QN_ROWS, .n_in = 8, .n_out = 9, .n_mat = 1},
 		},
 	};
 
@@ -1381,8 +1497,18 @@ void check_plan(void)
 		check_at(check_sets, "qn_pool_create");
 		if (!check_true(qn_pool_create(&pools[i], NULL, threads[i]) == QN_OK, "no pool of %d", threads[i]))
 			exit(1);
-		pack_mat(pools[i]);
+		for (int k = 1; k <= 4; k++)
+			pack_mat(pools[i], k);
 	}
+	for (int i = 0; i < COUNT(in_places_of); i++) {
+		struct qn_pool *pool = pool_in_places(in_places_of[i].each, in_places_of[i].places);
+
+		for (int k = 1; k <= 4; k++)
+			pack_mat(pool, k);
+		qn_pool_destroy(pool);
+	}
+	for (int i = 0; i < tiny_n_shapes; i++)
+		places(&tiny_shapes[i], pools[0], i % COUNT(in_places_of));
 	for (int i = 0; i < tiny_n_shapes; i++)
 		ticks(&tiny_shapes[i], pools[i % n]);
 	for (int i = 0; i < tiny_n_shapes; i++)

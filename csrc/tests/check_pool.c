@@ -16,7 +16,8 @@
 
 struct count {
 	int n; /* items of a step */
-	_Atomic int threads[16];
+	int64_t each[QN_PLACES_MAX]; /* of them in each place, in steps that are dealt so */
+	_Atomic int threads[64];
 	_Atomic int dealt[STEPS][ITEMS_MAX];
 	int plain[STEPS][ITEMS_MAX]; /* written without atomics: a barrier must publish them */
 	_Atomic int wrong;
@@ -30,11 +31,20 @@ static void count_job(struct qn_pool *pool, void *arg, int ith, int nth)
 	if (nth != qn_pool_threads(pool))
 		c->wrong++;
 	for (int step = 0; step < STEPS; step++) {
-		struct deal d = deal_begin(ith, nth, c->n);
-		int64_t i, n = 1, last = -1;
+		struct deal d = step < 2 ? deal_begin(pool, ith, c->n) : deal_placed(pool, ith, c->each);
+		int64_t i, n = 1, last = -1, at[QN_PLACES_MAX + 1] = {0};
+
+		for (int k = 0; k < QN_PLACES_MAX; k++)
+			at[k + 1] = at[k] + c->each[k];
 
 		while ((i = step % 2 ? deal_some(pool, step, &d, 1 + step % 5, &n) : deal_next(pool, step, &d)) >= 0) {
-			if (n < 1 || i + n > c->n || i <= last) { /* op_matmul() counts on rising items */
+			int k = 0;
+
+			while (at[k + 1] <= i)
+				k++;
+			/* op_matmul() counts on rising items, but of another place, and on items of one place. */
+			if (n < 1 || i + n > c->n || (i <= last && pool_places(pool) == 1) ||
+			    (step >= 2 && i + n > at[k + 1])) {
 				c->wrong++;
 				break;
 			}
@@ -43,7 +53,7 @@ static void count_job(struct qn_pool *pool, void *arg, int ith, int nth)
 				c->plain[step][i] = step + 1;
 			}
 		}
-		pool_barrier(pool);
+		pool_barrier(pool, ith);
 		for (int k = 0; k < c->n; k++)
 			if (c->dealt[step][k] != 1 || c->plain[step][k] != step + 1)
 				c->wrong++;
@@ -56,7 +66,13 @@ static void dealing(struct qn_pool *pool, int threads, int n)
 
 	memset(&c, 0, sizeof c);
 	c.n = n;
-	check_at(check_sets, "pool of %d threads, %d items", threads, c.n);
+	for (int k = 0; k < pool_places(pool); k++) { /* of the last place all that are left, of the others any */
+		const int64_t some = k == pool_places(pool) - 1 ? n : rnd_below(n + 1);
+
+		c.each[k] = some;
+		n -= (int)some;
+	}
+	check_at(check_sets, "pool of %d threads in %d places, %d items", threads, pool_places(pool), c.n);
 	pool_run(pool, count_job, &c);
 	check_true(c.wrong == 0, "%d times an item was not dealt once, in rising order", c.wrong);
 	for (int t = 0; t < COUNT(c.threads); t++)
@@ -81,20 +97,21 @@ static void pinning(void)
 	struct qn_pool *pool;
 	struct pins p;
 	cpu_set_t ours;
-	int32_t cpus[] = {0, 0, -1, 1 << 20}; /* the last two are nobody's: those threads stay unpinned */
+	static const int32_t bad = 1 << 20, negative = -1; /* nobody's: those threads stay unpinned */
 	int32_t last = 0;
 
 	sched_getaffinity(0, sizeof ours, &ours);
 	for (int i = 0; i < CPU_SETSIZE; i++)
 		last = CPU_ISSET(i, &ours) ? i : last;
-	cpus[1] = last;
+	const struct qn_thread threads[] = {{0}, {&last, 1, 0}, {&negative, 1, 0}, {&bad, 1, 0}};
+
 	check_at(check_sets, "pool pinned to CPU %d", last);
-	if (!check_true(qn_pool_create(&pool, cpus, COUNT(cpus)) == QN_OK, "not created"))
+	if (!check_true(qn_pool_create(&pool, threads, COUNT(threads)) == QN_OK, "not created"))
 		return;
 	pool_run(pool, pins_job, &p);
 	qn_pool_destroy(pool);
 	check_true(CPU_COUNT(&p.may[1]) == 1 && CPU_ISSET(last, &p.may[1]), "thread 1 is not");
-	for (int i = 0; i < COUNT(cpus); i++)
+	for (int i = 0; i < COUNT(threads); i++)
 		check_true(i == 1 || CPU_EQUAL(&p.may[i], &ours), "thread %d may not use all CPUs of ours", i);
 }
 
@@ -168,26 +185,66 @@ static void measures(struct qn_pool *pool, int threads)
 
 static void refused(void)
 {
+	static const struct qn_thread bad[][3] = {
+		{{0}, {.place = -1}, {0}},         {{.place = 1}, {.place = 1}, {.place = 1}},
+		{{0}, {.place = 2}, {.place = 2}}, {{0}, {.place = 1}, {.place = 0}},
+		{{0}, {.n_cpus = -1}, {0}},
+	};
 	struct qn_pool *pool = (struct qn_pool *)&pool;
 
 	check_at(check_sets, "qn_pool_create");
 	check_true(qn_pool_create(&pool, NULL, 0) == QN_EINVAL && !pool, "takes no threads");
 	check_true(qn_pool_create(&pool, NULL, -1) == QN_EINVAL && !pool, "takes -1 threads");
 	check_true(qn_pool_create(&pool, NULL, 1 << 30) == QN_EINVAL && !pool, "takes 2^30 threads");
+	for (int i = 0; i < COUNT(bad); i++) {
+		pool = (struct qn_pool *)&pool;
+		check_true(qn_pool_create(&pool, bad[i], 3) == QN_EINVAL && !pool, "takes wrong threads, way %d", i);
+	}
 	qn_pool_destroy(NULL);
+}
+
+/* Pools of many threads, in places and groups. */
+static void placed(void)
+{
+	static const struct {
+		int places, each[8];
+	} of[] = {{2, {1, 1}}, {2, {3, 1}}, {3, {1, 1, 1}}, {8, {1, 1, 1, 1, 1, 1, 1, 1}}, {2, {17, 16}}, {1, {35}}};
+	struct qn_thread threads[64];
+	struct qn_pool *pool;
+
+	for (int i = 0; i < COUNT(of); i++) {
+		int n = 0;
+
+		memset(threads, 0, sizeof threads);
+		for (int k = 0; k < of[i].places; k++)
+			for (int j = 0; j < of[i].each[k]; j++)
+				threads[n++].place = k;
+		check_at(check_sets, "pool of %d threads in %d places", n, of[i].places);
+		if (!check_true(qn_pool_create(&pool, threads, n) == QN_OK, "not created"))
+			continue;
+		check_true(pool_places(pool) == of[i].places, "says it has %d", pool_places(pool));
+		for (int k = 0; k < (n > 8 ? 4 : 40); k++)
+			dealing(pool, n, rnd_below(k % 2 ? 30 : ITEMS_MAX));
+		if (n > 8)
+			nap(1000000); /* all sleep */
+		dealing(pool, n, ITEMS_MAX);
+		qn_pool_destroy(pool);
+	}
 }
 
 void check_pool(void)
 {
-	static const int32_t cpus[] = {0, 0, -1, 1 << 20, 1}; /* some are nobody's */
+	static const int32_t nobody = 1 << 20, cpus[] = {0, 1};
+	static const struct qn_thread pins[] = {{cpus, 1, 0}, {cpus, 2, 0}, {&nobody, 1, 0}, {cpus + 1, 1, 0}, {0}};
 	static const int items[] = {0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 63, 64, 65, 100, ITEMS_MAX};
 	struct qn_pool *pool;
 
 	refused();
 	pinning();
+	placed();
 	for (int threads = 1; threads <= 5; threads++) {
 		check_at(check_sets, "pool of %d threads", threads);
-		if (!check_true(qn_pool_create(&pool, threads == 3 ? cpus : NULL, threads) == QN_OK, "not created"))
+		if (!check_true(qn_pool_create(&pool, threads == 3 ? pins : NULL, threads) == QN_OK, "not created"))
 			continue;
 		check_true(qn_pool_threads(pool) == threads, "says it has %d", qn_pool_threads(pool));
 		for (int k = 0; k < 4 * COUNT(items); k++)
@@ -201,7 +258,7 @@ void check_pool(void)
 		const int threads = 1 + i % 5;
 
 		check_at(check_sets, "pool %d, of %d threads", i, threads);
-		if (!check_true(qn_pool_create(&pool, i % 2 ? cpus : NULL, threads) == QN_OK, "not created"))
+		if (!check_true(qn_pool_create(&pool, i % 2 ? pins : NULL, threads) == QN_OK, "not created"))
 			break;
 		if (i % 3)
 			dealing(pool, threads, items[i % COUNT(items)]);

@@ -100,7 +100,10 @@ static struct qn_mat mat(struct tiny *t, int type, int n_in, int n_out, int n_ma
 		}
 	t->mats[t->n_mats].rows = src;
 	t->mats[t->n_mats++].x16 = dst - (size_t)panels * panel;
-	return (struct qn_mat){src, type, QN_ROWS, n_in, n_out, n_mat, type == QN_NVFP4 ? vec(n_mat, 1, 0.5f) : NULL};
+	return (struct qn_mat){
+		.data = src, .type = type, .layout = QN_ROWS, .n_in = n_in, .n_out = n_out, .n_mat = n_mat,
+		.scale = type == QN_NVFP4 ? vec(n_mat, 1, 0.5f) : NULL,
+	};
 }
 
 static struct qn_op *add(struct tiny *t, int kind, int rows)

@@ -171,12 +171,17 @@ func (b *run) roofline(threads int) (*measure.Roofline, error) {
 	if r := b.roofs[threads]; r != nil {
 		return r, nil
 	}
-	pool, err := kernel.NewPool(threads, b.plan.Machine.Place(threads).CPUs)
+	place := b.plan.Machine.Place(threads)
+	at, err := engine.Threads(place, threads)
+	if err != nil {
+		return nil, err
+	}
+	pool, err := kernel.NewPool(threads, at)
 	if err != nil {
 		return nil, err
 	}
 	defer pool.Close()
-	r, err := measure.NewRoofline(pool)
+	r, err := measure.NewRoofline(pool, place.Places)
 	if err != nil {
 		return nil, err
 	}

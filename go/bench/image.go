@@ -127,7 +127,7 @@ func (m *Images) measure(ctx context.Context, path string, kv kvcache.Types, poo
 		return err
 	}
 	defer f.Close()
-	e, err := model.LoadEncoder(f, projector.Sight, m.Type, (&engine.Config{KV: kv}).KVTypes(), model.Options{Pack: pool.PackMat, Budget: m.Budget, Until: ctx})
+	e, err := model.LoadEncoder(f, projector.Sight, m.Type, (&engine.Config{KV: kv}).KVTypes(), model.Options{Pack: pool.PackInto, Budget: m.Budget, Until: ctx})
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/machine"
 	"github.com/quern-llm/quern/go/measure"
@@ -103,7 +104,11 @@ func (k *Kernels) run(ctx context.Context, blank KernelResult, rows printer[Kern
 // roofline, which is measured now. leave undoes it.
 func enter(m *machine.Machine, threads int, roofline bool) (pool *kernel.Pool, roof *measure.Roofline, leave func(), err error) {
 	place := m.Place(threads)
-	if pool, err = kernel.NewPool(threads, place.CPUs); err != nil {
+	at, err := engine.Threads(place, threads)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if pool, err = kernel.NewPool(threads, at); err != nil {
 		return nil, nil, nil, err
 	}
 	runtime.LockOSThread()
@@ -115,7 +120,7 @@ func enter(m *machine.Machine, threads int, roofline bool) (pool *kernel.Pool, r
 		pool.Close()
 	}
 	if roofline {
-		r, err := measure.NewRoofline(pool)
+		r, err := measure.NewRoofline(pool, place.Places)
 		if err != nil {
 			leave()
 			return nil, nil, nil, err

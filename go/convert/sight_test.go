@@ -92,7 +92,7 @@ func TestProjectorsAreRead(t *testing.T) {
 				if c.Keys[of.key][1] == nil {
 					continue
 				}
-				o := model.Options{Pack: pool.PackMat, Budget: mem.NewBudget(1<<28, "a test")}
+				o := model.Options{Pack: pool.PackInto, Budget: mem.NewBudget(1<<28, "a test")}
 				e, err := model.LoadEncoder(f, of.s, model.EncoderFile, kernel.KVTypes{K: kernel.KVF32, V: kernel.KVF32}, o)
 				if err == nil {
 					e.Close()
@@ -247,7 +247,7 @@ func made(t *testing.T, path string, s projector.Sense, pool *kernel.Pool, parts
 	defer f.Close()
 	budget := mem.NewBudget(1<<28, "a test")
 	exact := kernel.KVTypes{K: kernel.KVF32, V: kernel.KVF32}
-	e, err := model.LoadEncoder(f, s, model.EncoderFile, exact, model.Options{Pack: pool.PackMat, Budget: budget})
+	e, err := model.LoadEncoder(f, s, model.EncoderFile, exact, model.Options{Pack: pool.PackInto, Budget: budget})
 	if err != nil {
 		t.Fatal(err)
 	}

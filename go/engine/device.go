@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"io"
 	"runtime"
 	"runtime/debug"
@@ -88,11 +89,44 @@ func (d *Device) start(threads int, place machine.Placement) error {
 	caller := machine.ThisThread()
 	caller.KeepOn(place.Among)
 	defer caller.KeepOn(nil)
-	if err := d.pool.Resize(threads, place.CPUs); err != nil {
+	at, err := Threads(place, threads)
+	if err != nil {
+		return err
+	}
+	if err := d.pool.Resize(threads, at); err != nil {
 		return err
 	}
 	d.place = place
 	return nil
+}
+
+// Threads returns where n threads of a pool run.
+func Threads(place machine.Placement, n int) ([]kernel.Thread, error) {
+	all := 0
+	for _, p := range place.Places {
+		all += p.Threads
+	}
+	switch {
+	case place.CPUs != nil && len(place.CPUs) < n:
+		return nil, fmt.Errorf("%d CPUs for %d threads, want one for each", len(place.CPUs), n)
+	case place.Places != nil && all != n:
+		return nil, fmt.Errorf("places for %d threads of %d", all, n)
+	case place.CPUs == nil && place.Places == nil:
+		return nil, nil // those that start them are confined to place.Among
+	}
+	at := make([]kernel.Thread, n)
+	for i := range at {
+		at[i].CPUs, at[i].Place = place.Of(i)
+	}
+	return at, nil
+}
+
+// nodes returns the NUMA nodes that weights are divided over; nil: they are not.
+func (d *Device) nodes() []int {
+	if d == nil {
+		return nil
+	}
+	return d.Placement().Nodes()
 }
 
 // Placement returns where the threads run.
@@ -222,8 +256,8 @@ func (d *Device) aside(f func()) {
 }
 
 // pack packs a part of a matrix. Other engines may take a turn between two parts.
-func (d *Device) pack(dst []byte, src kernel.Matrix) error {
-	return d.inTurn(func() error { return d.pool.PackMat(dst, src) })
+func (d *Device) pack(dst kernel.Matrix, first int, src kernel.Matrix) error {
+	return d.inTurn(func() error { return d.pool.PackInto(dst, first, src) })
 }
 
 // PackFile writes the model in f to out as a packed file, which can be mapped or streamed. progress, unless

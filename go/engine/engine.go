@@ -282,6 +282,7 @@ func (e *Engine) load(c Config) error {
 	if e.kv, err = kvcache.NewPool(budget, need.Layout, kv); err != nil {
 		return err
 	}
+	e.kv.Spread(e.device.nodes())
 	e.tree = kvcache.NewTree(e.kv)
 	e.rows, e.owners, e.logits = make([]int32, 0, u.MaxOut), make([]int, 0, u.MaxOut), make([][]float32, u.MaxOut)
 	if e.runner, err = e.newRunner(e.model); err != nil {
@@ -346,7 +347,7 @@ func (e *Engine) loadWeights(ctx context.Context, s *model.Survey, p Plan, progr
 	leave = e.device.enter()
 	o := model.Options{
 		Pack: e.device.pack, Budget: budget, Residency: p.Use.Residency, Spare: streamable(budget.Free()), Lent: held.bytes(),
-		Shared: e.device.shared, Progress: progress, Until: ctx,
+		Nodes: e.device.nodes(), Shared: e.device.shared, Progress: progress, Until: ctx,
 	}
 	if e.config.Early {
 		o.Early = e.device.enter

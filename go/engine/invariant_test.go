@@ -65,6 +65,14 @@ func TestLogitsAreInvariant(t *testing.T) {
 	}
 }
 
+// inPlaces returns places of so many threads each, all on the first node.
+func inPlaces(threads ...int) (p machine.Placement) {
+	for _, n := range threads {
+		p.Places = append(p.Places, machine.Place{Threads: n})
+	}
+	return p
+}
+
 func invariant(t *testing.T, path string, types []kvcache.Types) {
 	for _, kv := range types {
 		base := open(t, path, Config{KV: kv, Residency: model.Packed})
@@ -73,8 +81,11 @@ func invariant(t *testing.T, path string, types []kvcache.Types) {
 		for _, c := range []Config{
 			{Device: device(t, 2)},
 			{Device: deviceOf(t, DeviceConfig{Threads: 2, Place: machine.Placement{CPUs: []int{0, 1}}, Budget: testBudget()}), Batch: 31},
+			{Device: deviceOf(t, DeviceConfig{Threads: 2, Place: inPlaces(1, 1), Budget: testBudget()}), Batch: 31},
+			{Device: deviceOf(t, DeviceConfig{Threads: 5, Place: inPlaces(1, 3, 1), Budget: testBudget()})},
 			{Residency: model.Mapped},
 			{Residency: model.Mapped, Device: device(t, 2), Batch: 64},
+			{Residency: model.Mapped, Device: deviceOf(t, DeviceConfig{Threads: 3, Place: inPlaces(1, 2), Budget: testBudget()}), Batch: 64},
 			{Batch: 1},
 			{Batch: 7},
 			{Batch: 13, Device: device(t, 2)},

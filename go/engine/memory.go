@@ -95,6 +95,7 @@ func (c *Config) plan(f *model.File, free uint64, threads int, why *error) (*mod
 func (c *Config) use(s *model.Survey, threads int) model.Use {
 	u := model.Use{
 		Ctx: cmp.Or(c.Ctx, s.Config.NCtx), Sequences: c.Sequences, Threads: threads, Residency: c.Residency,
+		Places: len(c.Device.nodes()),
 	}
 	u.Batch = min(c.Batch, u.Ctx*u.Sequences)
 	if c.Media != nil && s.Config.SeesMedia() {
@@ -127,7 +128,7 @@ func (c *Config) place(s *model.Survey, free uint64, threads int) (p Plan, err e
 			need.KV = min(need.KV, need.Layout.Alone(positions, u.Batch)*uint64(u.Sequences))
 		}
 	}
-	if u.Residency == model.Auto && s.InPlace() > 0 { // its panels are used where they are
+	if u.Residency == model.Auto && s.InPlace() > 0 && u.Places < 2 { // its panels are used where they are
 		u.Residency = model.Mapped
 		if *need, err = c.estimate(s, *u); err != nil {
 			return p, err

@@ -607,11 +607,89 @@ func TestISA(t *testing.T) {
 func TestPoolRejects(t *testing.T) {
 	for _, tt := range []struct {
 		threads int
-		cpus    []int
-	}{{0, nil}, {MaxThreads + 1, nil}, {2, []int{0}}} {
-		if p, err := NewPool(tt.threads, tt.cpus); err == nil {
+		at      []Thread
+	}{
+		{0, nil}, {MaxThreads + 1, nil}, {2, []Thread{{}}}, {2, []Thread{{Place: 1}, {Place: 1}}}, {2, []Thread{{}, {Place: 2}}},
+		{3, []Thread{{}, {Place: 1}, {}}}, {2, []Thread{{Place: -1}, {}}},
+	} {
+		if p, err := NewPool(tt.threads, tt.at); err == nil {
 			p.Close()
-			t.Errorf("a pool of %d threads on CPUs %v was made", tt.threads, tt.cpus)
+			t.Errorf("a pool of %d threads at %v was made", tt.threads, tt.at)
+		}
+	}
+}
+
+// Panels in several places are those of one, wherever a part of them begins, and give the same products.
+func TestPlaces(t *testing.T) {
+	const in, out, n = 512, 90, 3 // six panels of each
+	rows := Matrix{Type: Q4_K, In: in, Out: out, N: n, Data: alloc(t, n*out*RowBytes(Q4_K, in))}
+	fill(rand.New(rand.NewPCG(2, 3)), Q4_K, rows.Data, in)
+	one := rows
+	one.Layout = X16
+	one.Data = alloc(t, one.Bytes())
+	pools := []*Pool{newPool(t, 2)}
+	for _, at := range [][]Thread{{{}, {Place: 1}}, {{}, {Place: 1}, {Place: 1}, {Place: 2}}} {
+		p, err := NewPool(len(at), at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(p.Close)
+		pools = append(pools, p)
+	}
+	if err := pools[0].PackMat(one.Data, rows); err != nil {
+		t.Fatal(err)
+	}
+	panel := PanelBytes(Q4_K, in)
+	for places := 1; places <= 8; places++ {
+		for _, pool := range pools {
+			m := one
+			m.Data = nil
+			m.Places, m.Stride = places, m.PartBytes(places)+5*Align
+			m.Data = alloc(t, m.Span())
+			if err := m.check(); err != nil {
+				t.Fatal(err)
+			}
+			for i := range n { // matrix by matrix, the last one first, its second half before the first
+				part := rows
+				part.N = 1
+				of := rows.Data[(n-1-i)*out*RowBytes(Q4_K, in):][:out*RowBytes(Q4_K, in)]
+				part.Out, part.Data = out-32, of[32*RowBytes(Q4_K, in):]
+				if err := pool.PackInto(m, (n-1-i)*6+2, part); err != nil {
+					t.Fatal(err)
+				}
+				part.Out, part.Data = 32, of[:32*RowBytes(Q4_K, in)]
+				if err := pool.PackInto(m, (n-1-i)*6, part); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, cut := range []struct{ at, n int }{{0, m.Bytes()}, {1, m.Bytes() - 1}, {panel + 7, 3*panel - 9}, {5*panel - 1, 2}, {m.Bytes(), 0}} {
+				var got []byte
+				for piece := range m.Pieces(cut.at, cut.n) {
+					got = append(got, piece...)
+				}
+				if string(got) != string(one.Data[cut.at:cut.at+cut.n]) {
+					t.Errorf("%d places, %d threads: bytes %d to %d differ", places, pool.Threads(), cut.at, cut.at+cut.n)
+				}
+			}
+			for _, bad := range []Matrix{
+				{Places: MaxPlaces + 1, Stride: m.Stride}, {Places: -1}, {Places: max(places, 2), Stride: m.PartBytes(max(places, 2)) - Align},
+				{Places: max(places, 2), Stride: m.Stride + 1},
+			} {
+				x := m
+				x.Places, x.Stride, x.Data = bad.Places, bad.Stride, nil
+				if err := x.check(); !errors.Is(err, ErrShape) {
+					t.Errorf("%d places, %d bytes apart: %v", x.Places, x.Stride, err)
+				}
+			}
+			part := rows
+			if err := pool.PackInto(m, 1, part); !errors.Is(err, ErrShape) {
+				t.Errorf("packed beyond the last panel: %v", err)
+			}
+			part.Type = Q5_K
+			part.Data = nil
+			if err := pool.PackInto(m, 0, part); !errors.Is(err, ErrShape) {
+				t.Errorf("packed rows without data: %v", err)
+			}
 		}
 	}
 }

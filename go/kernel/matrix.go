@@ -4,6 +4,7 @@ package kernel
 import "C"
 
 import (
+	"iter"
 	"math"
 	"unsafe"
 )
@@ -33,14 +34,56 @@ type Matrix struct {
 	Name string
 	// Scales are N factors of the products, or nil. They are outside the Go heap.
 	Scales []float32
+	// Places is the number of parts that panels lie in, each on the NUMA node of a Pool's place (struct qn_mat); 0 is
+	// 1. The parts begin Stride bytes apart, and Data is from the first to the end of the last.
+	Places, Stride int
 }
 
-// Bytes returns the length that Data must have.
+// Bytes returns the size of the rows or panels: without Places, the length that Data must have.
 func (m Matrix) Bytes() int {
 	if m.Layout == X16 {
-		return m.N * (Pad(m.Out) / Panel) * PanelBytes(m.Type, m.In)
+		return m.N * m.panels() * PanelBytes(m.Type, m.In)
 	}
 	return m.N * m.Out * RowBytes(m.Type, m.In)
+}
+
+// panels returns how many panels each of the N matrices has.
+func (m Matrix) panels() int { return Pad(m.Out) / Panel }
+
+// PartBytes returns the size of each part of a matrix in so many places.
+func (m Matrix) PartBytes(places int) int {
+	return m.N * ((m.panels() + places - 1) / places) * PanelBytes(m.Type, m.In)
+}
+
+// Span returns the length that Data must have.
+func (m Matrix) Span() int {
+	if m.Places < 2 {
+		return m.Bytes()
+	}
+	return (m.Places-1)*m.Stride + m.PartBytes(m.Places)
+}
+
+// Pieces returns where bytes [at, at+n) of the panels, which are numbered as if they lay one after the other, lie.
+func (m Matrix) Pieces(at, n int) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		if m.Places < 2 {
+			yield(m.Data[at : at+n])
+			return
+		}
+		size, panels := PanelBytes(m.Type, m.In), m.panels()
+		room := (panels + m.Places - 1) / m.Places
+		for n > 0 {
+			e, p := at/size/panels, at/size%panels
+			k := ((p+1)*m.Places - 1) / panels // the last place that begins at p or before
+			first, end := panels*k/m.Places, panels*(k+1)/m.Places
+			from := k*m.Stride + (e*room+p-first)*size + at%size
+			piece := m.Data[from:][:min(n, (end-p)*size-at%size)]
+			if !yield(piece) {
+				return
+			}
+			at, n = at+len(piece), n-len(piece)
+		}
+	}
 }
 
 // check returns an error that wraps ErrType or ErrShape for an invalid matrix.
@@ -54,8 +97,10 @@ func (m Matrix) check() error {
 		return shapeErr("matrix of layout %d", m.Layout)
 	case m.Out < 1 || m.Out > most || m.In > most || m.N < 1 || m.N > most:
 		return shapeErr("%d matrices of %d x %d", m.N, m.Out, m.In)
-	case m.Data != nil && len(m.Data) != m.Bytes():
-		return shapeErr("%d matrices of %d x %d %v in %d bytes, want %d", m.N, m.Out, m.In, m.Type, len(m.Data), m.Bytes())
+	case m.Places < 0 || m.Places > MaxPlaces || m.Places > 1 && (m.Layout != X16 || m.Stride < m.PartBytes(m.Places) || m.Stride%Align != 0):
+		return shapeErr("matrix of layout %d in %d places, %d bytes apart", m.Layout, m.Places, m.Stride)
+	case m.Data != nil && len(m.Data) != m.Span():
+		return shapeErr("%d matrices of %d x %d %v in %d bytes, want %d", m.N, m.Out, m.In, m.Type, len(m.Data), m.Span())
 	case m.Scales != nil && len(m.Scales) != m.N:
 		return shapeErr("%d scales of %d matrices", len(m.Scales), m.N)
 	case m.Layout == X16 && !aligned(m.Data):
@@ -73,6 +118,9 @@ func (m Matrix) c() C.struct_qn_mat {
 		n_in:   C.int32_t(m.In),
 		n_out:  C.int32_t(m.Out),
 		n_mat:  C.int32_t(m.N),
+	}
+	if m.Places > 1 {
+		c.places, c.place_stride = C.int32_t(m.Places), C.int64_t(m.Stride)
 	}
 	if m.Data != nil {
 		c.data = unsafe.Pointer(unsafe.SliceData(m.Data))

@@ -68,6 +68,14 @@ func NewPool(budget *mem.Budget, layout Layout, bytes uint64) (*Pool, error) {
 	return p, nil
 }
 
+// Spread asks that units which are first written from now on be on these NUMA nodes in turns. Where a container
+// forbids it, they are on the nodes of the threads that write them.
+func (p *Pool) Spread(nodes []int) {
+	for _, g := range p.groups {
+		_ = g.region.Interleave(nodes)
+	}
+}
+
 // Layout returns the groups.
 func (p *Pool) Layout() Layout { return p.layout }
 

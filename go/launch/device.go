@@ -12,6 +12,8 @@ type DeviceSettings struct {
 	Threads int   // 0: as many as are of use
 	CPUs    []int // that threads may run on; nil: all
 	Pinning machine.Pinning
+	NUMA    machine.NUMA
+	Nodes   int    // NUMA nodes to pretend that there are; 0: the real ones
 	Memory  uint64 // maximum bytes; 0: what is free
 }
 
@@ -26,8 +28,19 @@ func (s DeviceSettings) Machine() (*machine.Machine, error) {
 			return nil, usage.Errorf("--cpu-mask, --cpu-range: %w", err)
 		}
 	}
-	m.Pinning = s.Pinning
-	return m, nil
+	return m, s.Place(m)
+}
+
+// Place tells the machine where threads are to run.
+func (s DeviceSettings) Place(m *machine.Machine) error {
+	m.Pinning, m.NUMA, m.Virtual = s.Pinning, s.NUMA, s.Nodes
+	if s.NUMA != machine.NUMAIsolate {
+		return nil
+	}
+	if err := m.Isolate(); err != nil {
+		return usage.Errorf("--numa isolate: %w", err)
+	}
+	return nil
 }
 
 // Config returns the configuration of the device.

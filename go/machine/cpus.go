@@ -69,7 +69,7 @@ func (t tree) cpuinfo() cpuinfo {
 // cpus lists the processors. The affinity mask is trusted even if it contains a CPU
 // that the files do not: containers may see renumbered files, but the mask comes from
 // the kernel.
-func (t tree) cpus(info cpuinfo, allowed []int) []CPU {
+func (t tree) cpus(info cpuinfo, allowed []int, nodes []Node) []CPU {
 	const dir = "sys/devices/system/cpu"
 	ids := t.list(dir + "/online")
 	if ids == nil {
@@ -81,7 +81,12 @@ func (t tree) cpus(info cpuinfo, allowed []int) []CPU {
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
 
-	nodes := t.nodes()
+	nodeOf := map[int]int{}
+	for _, n := range nodes {
+		for _, id := range n.CPUs {
+			nodeOf[id] = n.ID
+		}
+	}
 	cores := map[any]int{} // number of a core by its lowest sibling, or by coreKey
 	var cpus []CPU
 	for _, id := range ids {
@@ -105,23 +110,11 @@ func (t tree) cpus(info cpuinfo, allowed []int) []CPU {
 			cores[key] = core
 		}
 		cpus = append(cpus, CPU{
-			ID: id, Core: core, Package: at.pkg, Node: nodes[id],
+			ID: id, Core: core, Package: at.pkg, Node: nodeOf[id],
 			Allowed: allowed == nil || slices.Contains(allowed, id),
 		})
 	}
 	return cpus
-}
-
-// nodes returns the NUMA node of each CPU. Node numbers may have gaps.
-func (t tree) nodes() map[int]int {
-	const dir = "sys/devices/system/node"
-	of := map[int]int{}
-	for _, node := range t.list(dir + "/online") {
-		for _, id := range t.list(fmt.Sprintf("%s/node%d/cpulist", dir, node)) {
-			of[id] = node
-		}
-	}
-	return of
 }
 
 // Cores returns how many physical cores the affinity mask reaches. The
@@ -151,14 +144,16 @@ func (m *Machine) Threads() int {
 // core before the second of any, filling one NUMA node after the other. It returns nil
 // if the affinity mask has fewer than n: then do not pin.
 func (m *Machine) WorkerCPUs(n int) []int {
+	return pick(slices.DeleteFunc(slices.Clone(m.CPUs), func(c CPU) bool { return !c.Allowed }), n)
+}
+
+func pick(cpus []CPU, n int) []int {
 	type place struct{ thread, node, id int }
 	threads := map[int]int{} // seen so far, by core
 	var places []place
-	for _, c := range m.CPUs {
-		if c.Allowed {
-			places = append(places, place{threads[c.Core], c.Node, c.ID})
-			threads[c.Core]++
-		}
+	for _, c := range cpus {
+		places = append(places, place{threads[c.Core], c.Node, c.ID})
+		threads[c.Core]++
 	}
 	if n <= 0 || n > len(places) {
 		return nil
@@ -169,6 +164,19 @@ func (m *Machine) WorkerCPUs(n int) []int {
 	ids := make([]int, n)
 	for i := range ids {
 		ids[i] = places[i].id
+	}
+	return ids
+}
+
+// pickIn is WorkerCPUs for threads in places.
+func (m *Machine) pickIn(places []Place) []int {
+	var ids []int
+	for _, p := range places {
+		cpus := pick(slices.DeleteFunc(slices.Clone(m.CPUs), func(c CPU) bool { return !slices.Contains(p.CPUs, c.ID) }), p.Threads)
+		if cpus == nil || slices.ContainsFunc(cpus, func(id int) bool { return slices.Contains(ids, id) }) {
+			return nil // too few, or virtual nodes on the same CPUs
+		}
+		ids = append(ids, cpus...)
 	}
 	return ids
 }

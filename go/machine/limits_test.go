@@ -107,7 +107,10 @@ func FuzzReadFS(f *testing.F) {
 		root := fstest.MapFS{}
 		for name, s := range map[string]string{
 			"proc/cpuinfo": cpuinfo, "proc/self/cgroup": cgroup, "proc/self/mountinfo": mountinfo, "proc/meminfo": number,
-			"sys/devices/system/cpu/online": list, "sys/devices/system/node/online": list,
+			"sys/devices/system/cpu/online": list, "sys/devices/system/node/online": list, "proc/self/status": "Mems_allowed_list:" + list,
+			"sys/devices/system/node/node0/cpulist": list, "sys/devices/system/node/node3/cpulist": cpuMax,
+			"sys/devices/system/node/node0/meminfo": "Node 0 MemTotal: " + number + " kB", "sys/devices/system/node/node3/meminfo": number,
+			"sys/devices/system/node/node0/distance": cpuMax, "sys/devices/system/node/node3/distance": number,
 			"sys/devices/system/cpu/cpu0/topology/thread_siblings_list": list,
 			"c/a/cpu.max": cpuMax, "c/cpu.cfs_quota_us": cpuMax, "c/a/memory.max": number, "c/memory.stat": number,
 		} {
@@ -125,6 +128,13 @@ func FuzzReadFS(f *testing.F) {
 		}
 		if n, _ := m.MemoryLimit(); n == 0 {
 			t.Error("a limit of 0 bytes")
+		}
+		for _, m.NUMA = range []NUMA{NUMAAuto, NUMADistribute} {
+			for _, m.Virtual = range []int{0, 3} {
+				for _, n := range []int{1, 2, 3, len(m.CPUs), len(m.CPUs) + 1} {
+					sane(t, m, n)
+				}
+			}
 		}
 	})
 }

@@ -1,5 +1,5 @@
 // Package machine reads the properties of the machine that determine the number of
-// threads and the memory to use: processors and their hyperthreads, the affinity mask,
+// threads and the memory to use: processors and their hyperthreads, NUMA nodes, the affinity mask,
 // the CPU quota and memory limits of every control group of this process, and the huge
 // page policy.
 //
@@ -30,11 +30,15 @@ type Machine struct {
 	Model string   // of the processor; empty if unknown
 	Flags []string // the instruction sets that the kernel lists
 
-	CPUs []CPU // online, in order of ID
+	CPUs  []CPU  // online, in order of ID
+	Nodes []Node // online, in order of ID; nil if the kernel does not say
 	Limits
 
 	Pinning    Pinning // what the user asked for
+	NUMA       NUMA    // what the user asked for
+	Virtual    int     // nodes to pretend that there are; 0: the real ones
 	restricted bool    // by Restrict
+	isolated   bool    // by Isolate
 
 	PageSize     int
 	HugePageSize uint64 // bytes of a transparent huge page; 0 if there are none
@@ -64,7 +68,11 @@ type THP struct {
 
 // Read reads the properties of this machine.
 func Read() (*Machine, error) {
-	return ReadFS(os.DirFS("/"), affinity())
+	m, err := ReadFS(os.DirFS("/"), affinity())
+	if err == nil {
+		m.bind(memoryPolicy())
+	}
+	return m, err
 }
 
 // ReadFS is Read with root in place of /. allowed is the affinity mask; nil means all
@@ -74,7 +82,8 @@ func ReadFS(root fs.FS, allowed []int) (*Machine, error) {
 	m := &Machine{Arch: runtime.GOARCH, PageSize: os.Getpagesize(), root: t}
 	info := t.cpuinfo()
 	m.Model, m.Flags = info.model, info.flags
-	m.CPUs = t.cpus(info, allowed)
+	m.Nodes = t.nodeList()
+	m.CPUs = t.cpus(info, allowed, m.Nodes)
 	if len(m.CPUs) == 0 {
 		return nil, errors.New("machine: neither /proc/cpuinfo nor /sys/devices/system/cpu can be read; mount /proc")
 	}

@@ -18,20 +18,50 @@ const (
 
 // A Placement is where threads run.
 type Placement struct {
-	CPUs  []int  // of each thread, the first for the caller's; nil: not pinned
-	Among []int  // CPUs that threads without one of their own stay on; nil: all that the process may use
-	Why   string // the reason for pinning or not
+	CPUs   []int   // of each thread, the first for the caller's; nil: not pinned
+	Among  []int   // CPUs that threads without one of their own stay on; nil: all that the process may use
+	Places []Place // that the threads are in, in order, each on a NUMA node; nil: one
+	Why    string  // the reason for pinning or not
 }
 
 // String says where threads run, and why.
 func (p Placement) String() string {
+	where := "any"
 	switch {
 	case p.CPUs != nil:
-		return fmt.Sprintf("pinned to %s: %s", Ranges(p.CPUs), p.Why)
+		where = "pinned to " + Ranges(p.CPUs)
 	case p.Among != nil:
-		return fmt.Sprintf("any of %s: %s", Ranges(p.Among), p.Why)
+		where = "any of " + Ranges(p.Among)
 	}
-	return "any: " + p.Why
+	if p.Places != nil {
+		where += fmt.Sprintf(" on %d NUMA nodes", len(p.Places))
+	}
+	return where + ": " + p.Why
+}
+
+// Of returns the CPUs that thread i stays on, and its place; no CPUs: all that the process may use.
+func (p Placement) Of(i int) (cpus []int, place int) {
+	at := i
+	for at >= 0 && place < len(p.Places)-1 && at >= p.Places[place].Threads {
+		at -= p.Places[place].Threads
+		place++
+	}
+	switch {
+	case p.CPUs != nil:
+		return p.CPUs[i : i+1], place
+	case p.Places != nil:
+		return p.Places[place].CPUs, place
+	}
+	return p.Among, 0
+}
+
+// Nodes returns the NUMA node of each place's memory; nil for one place.
+func (p Placement) Nodes() []int {
+	var nodes []int
+	for _, at := range p.Places {
+		nodes = append(nodes, at.Node)
+	}
+	return nodes
 }
 
 // Ranges formats ascending numbers as 0-3,8.
@@ -54,17 +84,18 @@ func Ranges(ids []int) string {
 
 // Home returns the CPUs of the caller's thread; nil: all that the process may use.
 func (p Placement) Home() []int {
-	if p.CPUs != nil {
-		return p.CPUs[:1]
-	}
-	return p.Among
+	cpus, _ := p.Of(0)
+	return cpus
 }
 
-// Place decides where n threads run, by m.Pinning. CPUs that were named by Restrict are for these threads
+// Place decides where n threads run, by m.Pinning and m.NUMA. CPUs that were named by Restrict are for these threads
 // alone, so threads are pinned to them.
 func (m *Machine) Place(n int) Placement {
+	p := Placement{Places: m.places(n)}
 	cpus := m.WorkerCPUs(n)
-	p := Placement{}
+	if p.Places != nil && cpus != nil {
+		cpus = m.pickIn(p.Places)
+	}
 	switch cores := m.Cores(); {
 	case cpus == nil:
 		p.Why = "more threads than CPUs that they may use"
@@ -79,7 +110,7 @@ func (m *Machine) Place(n int) Placement {
 	}
 	if cpus != nil && m.Pinning != PinNever && (m.Pinning == PinAlways || m.restricted || n >= m.Cores()) {
 		p.CPUs = cpus
-	} else if m.restricted {
+	} else if m.restricted || m.isolated {
 		for _, c := range m.CPUs {
 			if c.Allowed {
 				p.Among = append(p.Among, c.ID)

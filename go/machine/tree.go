@@ -3,6 +3,7 @@ package machine
 import (
 	"io/fs"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -36,9 +37,19 @@ func (t tree) int(name string, otherwise int) int {
 	return n
 }
 
-// list parses a file of CPU numbers such as "0-3,8"; nil if malformed.
+// list parses a file of CPU numbers such as "0-3,8"; nil if malformed. After a colon there may be the key of a line.
 func (t tree) list(name string) []int {
-	return parseList(t.text(name))
+	name, key, keyed := strings.Cut(name, ":")
+	text := t.text(name)
+	if keyed {
+		lines := strings.Split(text, "\n")
+		i := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, key+":") })
+		if i < 0 {
+			return nil
+		}
+		text = strings.TrimSpace(lines[i][len(key)+1:])
+	}
+	return parseList(text)
 }
 
 // maxCPU bounds the numbers in a list, so that malformed input such as "0-4000000000"

@@ -32,13 +32,14 @@ const (
 	rooflineMost = 4 * time.Second
 )
 
-// NewRoofline measures it, which takes about two seconds, and not much more than four.
-func NewRoofline(pool *kernel.Pool) (r Roofline, err error) {
+// NewRoofline measures it, which takes about two seconds, and not much more than four. Each place of the pool's threads
+// reads memory on its own node.
+func NewRoofline(pool *kernel.Pool, places []machine.Place) (r Roofline, err error) {
 	start := time.Now()
-	if err := withBuffer(pool, leastBuffer, func(region []byte) { pool.MeasureRead(region, 1) }); err != nil {
+	if err := withBuffer(pool, places, leastBuffer, func(region []byte) { pool.MeasureRead(region, 1) }); err != nil {
 		return r, err
 	}
-	err = withBuffer(pool, bufferBytes(readBufferBytes(), time.Since(start)), func(region []byte) {
+	err = withBuffer(pool, places, bufferBytes(readBufferBytes(), time.Since(start)), func(region []byte) {
 		runs(rooflineRuns, start.Add(rooflineMost), func() {
 			r.ReadBytesPerSec = max(r.ReadBytesPerSec, pool.MeasureRead(region, 1))
 			r.Int8MACPerSec = max(r.Int8MACPerSec, measureInt8(pool))
@@ -66,13 +67,18 @@ func runs(n int, until time.Time, f func()) {
 	}
 }
 
-// withBuffer fills a buffer, and calls f with it.
-func withBuffer(pool *kernel.Pool, n uint64, f func(region []byte)) error {
+// withBuffer fills a buffer, of which the threads of each place have their part, and calls f with it.
+func withBuffer(pool *kernel.Pool, places []machine.Place, n uint64, f func(region []byte)) error {
 	region, err := mem.Alloc(n, "the measurement of bandwidth")
 	if err != nil {
 		return err
 	}
 	defer region.Close()
+	before, part := 0, int(n)/pool.Threads()
+	for _, p := range places {
+		_ = region.Place(before*part, p.Threads*part, p.Node) // where it is forbidden, the kernel decides
+		before += p.Threads
+	}
 	// Untouched pages all map to one cached page of zeros.
 	if err := region.Prefault(pool.Threads()); err != nil {
 		return fmt.Errorf("measurement of bandwidth: %w", err)

@@ -57,7 +57,7 @@ func openAdapter(t *testing.T, m *Model, path string) (*Adapter, error) {
 		t.Fatal(err)
 	}
 	defer pool.Close()
-	a, err := m.OpenAdapter(path, Options{Pack: pool.PackMat, Budget: mem.NewBudget(1<<28, "test")})
+	a, err := m.OpenAdapter(path, Options{Pack: pool.PackInto, Budget: mem.NewBudget(1<<28, "test")})
 	if err == nil {
 		t.Cleanup(a.Close)
 	}
@@ -364,7 +364,7 @@ func FuzzAdapter(f *testing.F) {
 		if err := os.WriteFile(path, b, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		a, err := m.OpenAdapter(path, Options{Pack: pool.PackMat, Budget: budget})
+		a, err := m.OpenAdapter(path, Options{Pack: pool.PackInto, Budget: budget})
 		if err != nil {
 			if !strings.HasPrefix(err.Error(), path) || strings.ContainsAny(err.Error(), "\n\r") {
 				t.Errorf("%q is no line that names the file", err)

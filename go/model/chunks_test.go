@@ -40,7 +40,7 @@ func TestFed(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer w.close()
-		if err := w.bind(mem.NewBudget(1<<28, "test"), nil); err != nil {
+		if err := w.bind(mem.NewBudget(1<<28, "test"), nil, nil); err != nil {
 			t.Fatal(err)
 		}
 		pool, err := kernel.NewPool(1, nil)
@@ -71,7 +71,7 @@ func TestFed(t *testing.T) {
 		defer room.Close()
 		spare := make([]byte, w.checkBytes())
 		read := 0
-		r := reading{Options: Options{Pack: pool.PackMat}, file: f, pack: w.big, spare: spare}
+		r := reading{Options: Options{Pack: pool.PackInto}, file: f, pack: w.big, spare: spare}
 		r.feed = &feed{parts: stream.NewFeed(from, parts, room.Bytes(), func(r stream.Range) bool {
 			cached := r.Off%3 == 0
 			if !cached {
@@ -108,7 +108,7 @@ func TestReadsOn(t *testing.T) {
 	}
 	defer pool.Close()
 	began := make(chan struct{})
-	m, err := s.Load(Options{Pack: pool.PackMat, Budget: mem.NewBudget(1<<28, "test"), Residency: Packed, Early: func() func() {
+	m, err := s.Load(Options{Pack: pool.PackInto, Budget: mem.NewBudget(1<<28, "test"), Residency: Packed, Early: func() func() {
 		<-began // nothing is packed before
 		return func() {}
 	}})
@@ -176,7 +176,7 @@ func TestLoadsPastTheCache(t *testing.T) {
 			t.Fatal(err)
 		}
 		began := make(chan struct{})
-		m, err := s.Load(Options{Pack: pool.PackMat, Budget: budget, Residency: Packed, Lent: uint64(tt.lent), Early: func() func() {
+		m, err := s.Load(Options{Pack: pool.PackInto, Budget: budget, Residency: Packed, Lent: uint64(tt.lent), Early: func() func() {
 			<-began
 			return func() {}
 		}})

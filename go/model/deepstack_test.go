@@ -39,7 +39,7 @@ func TestDeepStackAt(t *testing.T) {
 		if s, err = s.Seeing(); err != nil {
 			t.Fatal(err)
 		}
-		m, err := s.Load(Options{Pack: pool.PackMat, Budget: mem.NewBudget(1<<28, "test"), Residency: Packed})
+		m, err := s.Load(Options{Pack: pool.PackInto, Budget: mem.NewBudget(1<<28, "test"), Residency: Packed})
 		if err != nil {
 			t.Fatal(err)
 		}

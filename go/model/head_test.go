@@ -533,7 +533,7 @@ func TestHeadOfPacked(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer pool.Close()
-	if _, err := Pack(out, f, Options{Pack: pool.PackMat, Budget: mem.NewBudget(1<<28, "test")}); err != nil {
+	if _, err := Pack(out, f, Options{Pack: pool.PackInto, Budget: mem.NewBudget(1<<28, "test")}); err != nil {
 		t.Fatal(err)
 	}
 	for _, r := range []Residency{Packed, Mapped, Streamed} {

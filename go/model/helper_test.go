@@ -122,7 +122,7 @@ func loadFile(tb testing.TB, f *File, r Residency, kv kernel.KVTypes) (*Model, e
 	if err != nil {
 		return nil, err
 	}
-	m, err := s.Load(Options{Pack: pool.PackMat, Budget: mem.NewBudget(1<<28, "test"), Residency: r})
+	m, err := s.Load(Options{Pack: pool.PackInto, Budget: mem.NewBudget(1<<28, "test"), Residency: r})
 	if err == nil {
 		tb.Cleanup(m.Close)
 	}

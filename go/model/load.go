@@ -51,8 +51,9 @@ func ParseResidency(s string) (Residency, error) {
 
 // Options say how to load.
 type Options struct {
-	Pack      func(dst []byte, src kernel.Matrix) error // as kernel.Pool's PackMat, which it may be
+	Pack      func(dst kernel.Matrix, first int, src kernel.Matrix) error // as kernel.Pool's PackInto, which it may be
 	Budget    *mem.Budget
+	Nodes     []int // the NUMA nodes of the places that packed weights are divided over, -1 if unknown; nil: one place
 	Residency Residency
 	// Spare is how much of the budget streamed weights leave for others.
 	Spare uint64
@@ -95,7 +96,7 @@ func (s *Survey) Load(o Options) (*Model, error) {
 		if err != nil {
 			return nil, err
 		}
-		if checks := f.weights.checkBytes(); f.weights.bytes()+checks-min(checks, o.Lent) > o.Budget.Free() {
+		if checks := f.weights.checkBytes(); f.weights.bytesIn(len(o.Nodes))+checks-min(checks, o.Lent) > o.Budget.Free() {
 			m.Residency = Mapped
 		}
 	}
@@ -118,7 +119,7 @@ func (m *Model) load(s *Survey, o Options) (err error) {
 	for _, v := range m.weights.vecs {
 		m.file.ask(v.t)
 	}
-	if err := m.weights.bind(o.Budget, o.Shared); err != nil {
+	if err := m.weights.bind(o.Budget, o.Shared, o.Nodes); err != nil {
 		return err
 	}
 	if m.Residency == Streamed {
@@ -208,6 +209,13 @@ func (m *Model) scatter() {
 	}
 }
 
+// packMat packs all of src into dst.
+func (o *Options) packMat(dst []byte, src kernel.Matrix) error {
+	to := src
+	to.Layout, to.Data = kernel.X16, dst
+	return o.Pack(to, 0, src)
+}
+
 // errOther reports that a matrix differs from the shared one that its samples matched.
 var errOther = errors.New("another matrix")
 
@@ -248,9 +256,9 @@ func (r *reading) matrix(x *matrix) (err error) {
 		return r.copy(x)
 	}
 	src := x.Matrix
-	src.Layout, src.N, src.Scales = kernel.Rows, 1, nil
+	src.Layout, src.N, src.Scales, src.Places, src.Stride = kernel.Rows, 1, nil, 0, 0
 	panel, rowBytes := kernel.PanelBytes(x.Type, x.In), kernel.RowBytes(x.Type, x.In)
-	dst, at := x.Data, 0
+	at := 0           // bytes of the panels before
 	var remade []byte // of the chunk's tensor
 	var samples maphash.Hash
 	offered := r.Shared != nil && x.shared == nil && x.sharable() && !x.lone
@@ -279,19 +287,20 @@ func (r *reading) matrix(x *matrix) (err error) {
 			return fmt.Errorf("tensor %q: %w", c.t.Name, err)
 		}
 		packed := kernel.Pad(src.Out) / kernel.Panel * panel
-		if x.Layout == kernel.Rows || x.shared != nil {
-			dst = r.spare
-		}
-		if x.shared != nil {
-			clear(dst[:packed]) // panels may have gaps, which are zeros in the other's
-		}
-		if !x.streamed { // else it is checked when it comes
-			err = r.Pack(dst[:packed:packed], src)
-			if x.shared != nil && err == nil && r.file.Damaged() == nil && !x.shared.same(at, dst[:packed]) {
+		switch {
+		case x.streamed: // it is checked when it comes
+		case x.shared != nil:
+			dst := r.spare[:packed:packed]
+			clear(dst) // panels may have gaps, which are zeros in the other's
+			if err = r.packMat(dst, src); err == nil && r.file.Damaged() == nil && !x.shared.same(at, dst) {
 				return errOther
 			}
-			dst, at = dst[packed:], at+packed
+		case x.Layout == kernel.Rows:
+			err = r.packMat(r.spare[:packed:packed], src)
+		default:
+			err = r.Pack(x.Matrix, at/panel, src)
 		}
+		at += packed
 		if damage := r.file.Damaged(); damage != nil {
 			err = damage
 		}
@@ -318,7 +327,10 @@ func (r *reading) copy(x *matrix) error {
 		if err := r.over(); err != nil {
 			return err
 		}
-		copy(x.Data[c.at:], r.bytes(c))
+		from := r.bytes(c)
+		for to := range x.Pieces(c.at, len(from)) {
+			from = from[copy(to, from):]
+		}
 		if err := r.file.Damaged(); err != nil {
 			return fmt.Errorf("tensor %q: %w", x.Name, err)
 		}

@@ -361,7 +361,7 @@ func TestMemory(t *testing.T) {
 		}
 		// What is lent serves for the checks, and only what goes beyond is asked for.
 		b := mem.NewBudget(e.Weights+e.Checks/2, "test")
-		loaded, err := survey.Load(Options{Pack: threads.PackMat, Budget: b, Residency: residency, Lent: e.Checks - e.Checks/2})
+		loaded, err := survey.Load(Options{Pack: threads.PackInto, Budget: b, Residency: residency, Lent: e.Checks - e.Checks/2})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -387,10 +387,10 @@ func TestMemory(t *testing.T) {
 	defer pool.Close()
 	b := mem.NewBudget(e.Weights-1, "test")
 	var limit *mem.LimitError
-	if _, err := survey.Load(Options{Pack: pool.PackMat, Budget: b, Residency: Packed}); !errors.As(err, &limit) || b.Used() != 0 {
+	if _, err := survey.Load(Options{Pack: pool.PackInto, Budget: b, Residency: Packed}); !errors.As(err, &limit) || b.Used() != 0 {
 		t.Errorf("error %v with %d bytes taken, want a LimitError and none", err, b.Used())
 	}
-	mapped, err := survey.Load(Options{Pack: pool.PackMat, Budget: mem.NewBudget(e.Weights-1, "test"), Lent: e.Checks})
+	mapped, err := survey.Load(Options{Pack: pool.PackInto, Budget: mem.NewBudget(e.Weights-1, "test"), Lent: e.Checks})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -399,7 +399,7 @@ func TestMemory(t *testing.T) {
 		t.Errorf("without room for it the model is %v", mapped.Residency)
 	}
 	last := uint64(0)
-	done, err := survey.Load(Options{Pack: pool.PackMat, Budget: mem.NewBudget(1<<28, "test"), Progress: func(done, total uint64) {
+	done, err := survey.Load(Options{Pack: pool.PackInto, Budget: mem.NewBudget(1<<28, "test"), Progress: func(done, total uint64) {
 		if done <= last || done > total || total > f.Size() {
 			t.Errorf("progress %d of %d after %d", done, total, last)
 		}

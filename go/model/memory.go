@@ -15,6 +15,7 @@ type Use struct {
 	MaxOut    int // most rows of logits at a time, at most Batch
 	Threads   int
 	Residency Residency // Auto counts as Packed
+	Places    int       // that packed weights are divided over; 0 is 1
 }
 
 // An Estimate is the memory of a running model, in bytes.
@@ -46,7 +47,7 @@ func (s *Survey) Memory(u Use) (Estimate, error) {
 	defer ps.close()
 	ctx := cmp.Or(u.Ctx, s.Config.NCtx)
 	bufs, scratch := runnerBytes(f.program, ps, u.Batch, u.MaxOut, u.Threads)
-	weights, ring, most := f.weights.bytes(), uint64(0), uint64(0)
+	weights, ring, most := f.weights.bytesIn(u.Places), uint64(0), uint64(0)
 	if u.Residency == Streamed {
 		if !s.file.CanStream() {
 			return Estimate{}, errNoStream

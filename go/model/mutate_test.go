@@ -299,7 +299,7 @@ func (z *zoo) run(t *testing.T, w *gguf.Writer, r *mutate.Dice) error {
 		return err
 	}
 	budget := mem.NewBudget(1<<28, "test")
-	m, err := s.Load(Options{Pack: z.pool.PackMat, Budget: budget, Residency: []Residency{Packed, Mapped}[r.Below(2)]})
+	m, err := s.Load(Options{Pack: z.pool.PackInto, Budget: budget, Residency: []Residency{Packed, Mapped}[r.Below(2)]})
 	if err != nil {
 		return err
 	}

@@ -107,7 +107,7 @@ func loaded(t *testing.T, s *Survey, err error, r Residency) *Model {
 		t.Fatal(err)
 	}
 	defer pool.Close()
-	m, err := s.Load(Options{Pack: pool.PackMat, Budget: mem.NewBudget(1<<28, "test"), Residency: r})
+	m, err := s.Load(Options{Pack: pool.PackInto, Budget: mem.NewBudget(1<<28, "test"), Residency: r})
 	if err != nil {
 		t.Fatal(err)
 	}

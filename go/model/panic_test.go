@@ -73,11 +73,11 @@ func TestPanicsLater(t *testing.T) {
 	var later atomic.Bool
 	m, err := surveyCold(t, b).Load(Options{
 		Budget: mem.NewBudget(1<<28, "test"), Residency: Packed,
-		Pack: func(dst []byte, src kernel.Matrix) error {
+		Pack: func(dst kernel.Matrix, first int, src kernel.Matrix) error {
 			if later.Load() {
 				panic("a bug")
 			}
-			return pool.PackMat(dst, src)
+			return pool.PackInto(dst, first, src)
 		},
 		Early: func() func() {
 			later.Store(true)

@@ -56,7 +56,7 @@ func encoder(t testing.TB, path string, s projector.Sense, typ EncoderType, kv k
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { f.Close() })
-	e, err := LoadEncoder(f, s, typ, kv, Options{Pack: pool.PackMat, Budget: budget})
+	e, err := LoadEncoder(f, s, typ, kv, Options{Pack: pool.PackInto, Budget: budget})
 	if err != nil {
 		t.Fatal(err)
 	}

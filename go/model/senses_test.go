@@ -36,7 +36,7 @@ func TestSenseExperts(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		m, err := s.Load(Options{Pack: pool.PackMat, Budget: mem.NewBudget(1<<28, "test"), Residency: Packed})
+		m, err := s.Load(Options{Pack: pool.PackInto, Budget: mem.NewBudget(1<<28, "test"), Residency: Packed})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -34,24 +34,27 @@ type outline struct {
 
 // A part is a packed matrix.
 type part struct {
+	kernel.Matrix
 	like  outline
-	data  []byte
-	at    int // in the pack's region
+	at    int // in each place of the pack
 	pack  *pack
 	users int // other models
 }
 
-// A pack is the packed matrices of a model, in one region.
+// A pack is the packed matrices of a model, in one region: a part of each in each place, which lie one after the other.
 type pack struct {
 	region   *mem.Region
+	places   int
+	stride   int // bytes of a place
 	reserved *mem.Reservation
 	parts    []*part // that others may use
 	left     bool    // the model is closed: only what others use stays
 }
 
-// newPack allocates a pack.
-func newPack(budget *mem.Budget, n uint64) (p *pack, err error) {
-	p = &pack{}
+// newPack allocates a pack of n bytes in each of the places on these nodes; none: in one place.
+func newPack(budget *mem.Budget, n uint64, nodes []int) (p *pack, err error) {
+	p = &pack{places: max(len(nodes), 1), stride: int(n)}
+	n *= uint64(p.places)
 	if p.reserved, err = budget.Reserve("packed weights", n); err != nil {
 		return nil, err
 	}
@@ -59,7 +62,20 @@ func newPack(budget *mem.Budget, n uint64) (p *pack, err error) {
 		p.reserved.Release()
 		return nil, err
 	}
+	for k, node := range nodes {
+		// Where it is forbidden, pages are where the threads run that pack them, which are those of the place.
+		_ = p.region.Place(k*p.stride, p.stride, node)
+	}
 	return p, nil
+}
+
+// put gives a matrix its memory, from byte `at` of each place on.
+func (p *pack) put(m *matrix, at int) {
+	if m.at = at; p.places > 1 {
+		m.Places, m.Stride = p.places, p.stride
+	}
+	n := m.Span()
+	m.Data = p.region.Bytes()[at : at+n : at+n]
 }
 
 const (
@@ -155,7 +171,7 @@ func (s *Shared) drop(p *part) {
 
 // offer makes a matrix of a pack, whose samples were hashed, available to other models.
 func (s *Shared) offer(p *pack, x *matrix, h *maphash.Hash) {
-	one := &part{like: x.outline(h), data: x.Data, at: x.at, pack: p}
+	one := &part{Matrix: x.Matrix, like: x.outline(h), at: x.at, pack: p}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.parts[one.like] = append(s.parts[one.like], one)
@@ -193,17 +209,27 @@ func (s *Shared) trim(p *pack) {
 		return
 	}
 	// The bytes between used parts are released; a page shared with a used part is kept.
-	end, kept := 0, uint64(0)
-	for _, o := range p.parts { // in the order in which they lie
-		_ = p.region.Discard(end, o.at-end) // a failure costs memory, not correctness
-		end = o.at + len(o.data)
-		kept += uint64(len(o.data))
+	kept := uint64(0)
+	for k := range p.places {
+		end := k * p.stride
+		for _, o := range p.parts { // in the order in which they lie
+			at, n := k*p.stride+o.at, o.PartBytes(p.places)
+			_ = p.region.Discard(end, at-end) // a failure costs memory, not correctness
+			end = at + n
+			kept += uint64(n)
+		}
+		_ = p.region.Discard(end, (k+1)*p.stride-end)
 	}
-	_ = p.region.Discard(end, len(p.region.Bytes())-end)
 	_ = p.reserved.Resize(kept) // shrinking cannot fail
 }
 
 // same reports whether a packed chunk equals the part's bytes there.
 func (p *part) same(at int, packed []byte) bool {
-	return bytes.Equal(p.data[at:at+len(packed)], packed)
+	for piece := range p.Pieces(at, len(packed)) {
+		if !bytes.Equal(piece, packed[:len(piece)]) {
+			return false
+		}
+		packed = packed[len(piece):]
+	}
+	return true
 }

@@ -54,6 +54,13 @@ func placeOf(t *testing.T, f *File, name string) int {
 // The same matrices are held once, whatever the files; others, even if their samples are the same, are not taken for them.
 // What a closed model leaves to another stays as long as that does, and no longer.
 func TestShared(t *testing.T) {
+	t.Run("one place", func(t *testing.T) { testShared(t, nil) })
+	t.Run("two places", func(t *testing.T) { testShared(t, []int{-1, -1}) })
+	t.Run("three places, of a node", func(t *testing.T) { testShared(t, []int{0, -1, 0}) })
+}
+
+func testShared(t *testing.T, nodes []int) {
+	exact := nodes == nil // else the demo's weights are far smaller than the huge pages of their places
 	budget, shared := mem.NewBudget(1<<30, "a test"), NewShared()
 	p, err := kernel.NewPool(2, nil)
 	if err != nil {
@@ -67,7 +74,7 @@ func TestShared(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := budget.Used()
-		m, err := s.Load(Options{Pack: p.PackMat, Budget: budget, Residency: Packed, Shared: shared})
+		m, err := s.Load(Options{Pack: p.PackInto, Budget: budget, Residency: Packed, Shared: shared, Nodes: nodes})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -92,7 +99,16 @@ func TestShared(t *testing.T) {
 	same := func(a, b *Model) {
 		t.Helper()
 		for i, x := range a.weights.mats {
-			if x.Data != nil && x.anonymous() && !bytes.Equal(x.Data, b.weights.mats[i].Data) {
+			if x.Data == nil || !x.anonymous() {
+				continue
+			}
+			var of [2][]byte
+			for k, m := range []kernel.Matrix{x.Matrix, b.weights.mats[i].Matrix} {
+				for piece := range m.Pieces(0, m.Bytes()) {
+					of[k] = append(of[k], piece...)
+				}
+			}
+			if !bytes.Equal(of[0], of[1]) {
 				t.Errorf("%s differs", x.Name)
 			}
 		}
@@ -102,7 +118,7 @@ func TestShared(t *testing.T) {
 		t.Error("nothing is loaded, and something is common")
 	}
 	first, all := load(plain)
-	if n := common(demoFile(t, nil)); n*10 < all*8 {
+	if n := common(demoFile(t, nil)); n*10 < all*8 && exact {
 		t.Errorf("%d bytes of %d are common with itself", n, all)
 	}
 	again, n := load(demoFile(t, nil))
@@ -118,14 +134,14 @@ func TestShared(t *testing.T) {
 		b[placeOf(t, f, name)+len(x.Data)/16*16/samples+len(x.Data)/samples/2] ^= 1
 	})
 	third, m := load(tuned)
-	if m <= n || m*3 > all {
+	if m <= n || m*3 > all && exact {
 		t.Errorf("with another matrix it takes %d bytes, with none %d, of %d", m, n, all)
 	}
 	alone, err := NewSurvey(tuned, kvF32, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	own, err := alone.Load(Options{Pack: p.PackMat, Budget: budget, Residency: Packed})
+	own, err := alone.Load(Options{Pack: p.PackInto, Budget: budget, Residency: Packed})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +151,7 @@ func TestShared(t *testing.T) {
 	// The owner goes: what the others use stays.
 	used := budget.Used()
 	first.Close()
-	if freed := used - budget.Used(); freed == 0 || freed*2 > all {
+	if freed := used - budget.Used(); freed == 0 || freed*2 > all && exact {
 		t.Errorf("%d bytes of %d were freed while others use them", freed, all)
 	}
 	back, n := load(demoFile(t, nil))

@@ -113,6 +113,7 @@ func (s *Survey) openStream(w *weights, o Options) (*layerStream, error) {
 		ls.close()
 		return nil, err
 	}
+	ls.store.Spread(o.Nodes)
 	return ls, nil
 }
 

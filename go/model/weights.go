@@ -39,6 +39,7 @@ type weights struct {
 	evens []even
 	small *mem.Region
 	big   *pack // packed matrices; nil when there are none
+	nodes []int // of the places that they are divided over; nil: one place
 
 	sharing *Shared       // where matrices are found that other models have; nil: nowhere
 	lone    []*mem.Region // of matrices that were not what others have after all
@@ -62,7 +63,7 @@ type matrix struct {
 	inFile bool         // Data is panels in the file's pages
 
 	shared *part // of another model, whose Data is this matrix's too; nil: it has its own
-	at     int   // of Data in the model's pack, unless it is alone
+	at     int   // of its first panels in the model's pack, unless it is alone
 	lone   bool
 
 	squares *squares // nil where nobody wants them
@@ -403,15 +404,32 @@ func (w *weights) Rope(r nn.Rope) ([]float64, error) {
 }
 
 // bytes returns the memory of all weights outside the file.
-func (w *weights) bytes() uint64 { return w.packedBytes() + w.smallBytes() }
+func (w *weights) bytes() uint64 { return w.bytesIn(len(w.nodes)) }
 
-// packedBytes returns the memory of packed matrices.
-func (w *weights) packedBytes() uint64 {
+// bytesIn returns it for packed matrices that are divided over so many places; 0 is 1.
+func (w *weights) bytesIn(places int) uint64 {
+	part := w.partBytes(places)
+	if places > 1 {
+		part *= uint64(places)
+	}
+	for _, m := range w.mats {
+		if m.lone {
+			part += uint64(m.Bytes())
+		}
+	}
+	return part + w.smallBytes()
+}
+
+// partBytes returns the memory of packed matrices in each of so many places: whole huge pages where there are several.
+func (w *weights) partBytes(places int) uint64 {
 	n := uint64(0)
 	for _, m := range w.mats {
-		if m.anonymous() && m.shared == nil {
-			n += uint64(m.Bytes())
+		if m.anonymous() && m.shared == nil && !m.lone {
+			n += uint64(m.PartBytes(max(places, 1)))
 		}
+	}
+	if places > 1 {
+		n = (n + mem.HugePage - 1) / mem.HugePage * mem.HugePage
 	}
 	return n
 }
@@ -535,24 +553,27 @@ func (w *weights) checkBytes() uint64 {
 func (w *weights) readElsewhere(m *matrix) bool { return m.rows && w.byName[m.parts[0].Name] != nil }
 
 // bind allocates all weights, reserved from the budget, and fills the vectors. Matrices that other models
-// seem to have use the shared memory.
-func (w *weights) bind(budget *mem.Budget, shared *Shared) (err error) {
+// seem to have use the shared memory. Packed matrices are divided over the places of these nodes.
+func (w *weights) bind(budget *mem.Budget, shared *Shared, nodes []int) (err error) {
+	if len(nodes) > 1 {
+		w.nodes = nodes
+	}
 	if w.sharing = shared; shared != nil {
 		for _, m := range w.mats {
 			if m.shared = shared.take(m); m.shared != nil {
-				m.Data = m.shared.data
+				m.Data, m.Places, m.Stride = m.shared.Data, m.shared.Places, m.shared.Stride
 			}
 		}
 	}
-	if n := w.packedBytes(); n > 0 {
-		if w.big, err = newPack(budget, n); err != nil {
+	if n := w.partBytes(len(w.nodes)); n > 0 {
+		if w.big, err = newPack(budget, n, w.nodes); err != nil {
 			return err
 		}
-		rest := w.big.region.Bytes()
+		at := 0
 		for _, m := range w.mats {
 			if m.anonymous() && m.shared == nil {
-				n := m.Bytes()
-				m.Data, m.at, rest = rest[:n:n], len(w.big.region.Bytes())-len(rest), rest[n:]
+				w.big.put(m, at)
+				at += m.PartBytes(w.big.places)
 			}
 		}
 	}
@@ -653,5 +674,6 @@ func (w *weights) alone(m *matrix, budget *mem.Budget) error {
 	w.sharing.drop(m.shared)
 	w.lone = append(w.lone, r)
 	m.shared, m.Data, m.lone = nil, r.Bytes(), true
+	m.Places, m.Stride = 0, 0
 	return nil
 }

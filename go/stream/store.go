@@ -171,6 +171,10 @@ func NewStore(l *Layout, r *Reader, limit uint64) (*Store, error) {
 	return s, nil
 }
 
+// Spread asks that units which are read from now on be on these NUMA nodes in turns. Where a container forbids it, they
+// are on the nodes of the threads that read them.
+func (s *Store) Spread(nodes []int) { _ = s.space.Interleave(nodes) }
+
 // Bytes returns the address space. Absent units read as zeros.
 func (s *Store) Bytes() []byte { return s.space.Bytes() }
 

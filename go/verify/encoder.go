@@ -48,7 +48,7 @@ func encode(ctx context.Context, f *model.File, kv kernel.KVTypes, c engine.Devi
 
 func encodeAs(ctx context.Context, typ model.EncoderType, f *model.File, kv kernel.KVTypes, pool *kernel.Pool, sum hash.Hash) error {
 	budget := mem.NewBudget(1<<30, "the check of an encoder")
-	e, err := model.LoadEncoder(f, projector.Sight, typ, kv, model.Options{Pack: pool.PackMat, Budget: budget, Until: ctx})
+	e, err := model.LoadEncoder(f, projector.Sight, typ, kv, model.Options{Pack: pool.PackInto, Budget: budget, Until: ctx})
 	if err != nil {
 		return err
 	}

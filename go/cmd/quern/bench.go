@@ -17,6 +17,7 @@ import (
 	"github.com/quern-llm/quern/go/internal/llamaflags"
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/kvcache"
+	"github.com/quern-llm/quern/go/launch"
 	"github.com/quern-llm/quern/go/machine"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model"
@@ -33,7 +34,7 @@ type benchFlags struct {
 	prompt, gen, depth      []int
 	promptGen               promptGenValue
 	batch, ubatch, threads  []int
-	pinning                 machine.Pinning
+	place                   placeFlags
 	typeK, typeV, flashAttn []string
 	reps                    int
 	output                  string
@@ -173,7 +174,7 @@ func (f *benchFlags) define(fs *pflag.FlagSet) {
 	wordsVar(fs, &f.flashAttn, "flash-attn", "", one("auto"), acceptFlashAttn, "auto or 1: attention is always fused")
 	alias(fs, "flash-attn", "fa")
 	listVar(fs, &f.threads, "threads", "t", nil, 1, kernel.MaxThreads, "threads (default: see \"quern doctor\")")
-	pinningVar(fs, &f.pinning)
+	f.place.define(fs)
 	intVar(fs, &f.reps, "repetitions", "r", 5, 1, math.MaxInt32, "repetitions of each test")
 	fs.StringVarP(&f.output, "output", "o", "md", "`FORMAT` of the output: md, json, jsonl or csv; with --synth the file to write")
 	fs.BoolVar(&f.noWarmup, "no-warmup", false, "skip the warm-up run before each test")
@@ -285,7 +286,10 @@ func (f *benchFlags) machine() (*machine.Machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.Pinning = f.pinning
+	where := launch.DeviceSettings{Pinning: f.place.pinning, NUMA: f.place.mode(), Nodes: f.place.nodes}
+	if err := where.Place(m); err != nil {
+		return nil, err
+	}
 	if len(f.threads) == 0 {
 		f.threads = []int{m.Threads()}
 	}

@@ -98,7 +98,7 @@ func (f *benchFlags) plan(m *machine.Machine, stderr io.Writer) (*bench.Plan, er
 			if err != nil {
 				return nil, nil, err
 			}
-			load := deviceFlags{threads: s.Threads, cpus: cpuFlags{pinning: f.pinning}, memory: f.memory}
+			load := deviceFlags{threads: s.Threads, cpus: cpuFlags{placeFlags: f.place}, memory: f.memory}
 			m, err := load.open(head, stderr)
 			if err != nil {
 				return nil, nil, err

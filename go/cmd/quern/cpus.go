@@ -17,20 +17,34 @@ const maxCPU = 1 << 13
 // cpuFlags are the CPUs that threads may run on; empty means all.
 type cpuFlags struct {
 	mask, span []int
-	pinning    machine.Pinning
+	placeFlags
+}
+
+// placeFlags say where threads and memory are.
+type placeFlags struct {
+	pinning machine.Pinning
+	numa    string
+	nodes   int // NUMA nodes to pretend that there are; 0: the real ones
 }
 
 func (f *cpuFlags) define(fs *pflag.FlagSet) {
 	fs.Var(&cpuValue{&f.mask, "", parseMask}, "cpu-mask", "CPUs for threads, as a hexadecimal `MASK`")
 	fs.Var(&cpuValue{&f.span, "", parseSpan}, "cpu-range", "the same, as `FIRST-LAST`")
 	fs.Lookup("cpu-mask").Hidden, fs.Lookup("cpu-range").Hidden = true, true
-	pinningVar(fs, &f.pinning)
+	f.placeFlags.define(fs)
 }
 
-// pinningVar defines the flag that pins threads, or leaves them to the kernel.
-func pinningVar(fs *pflag.FlagSet, p *machine.Pinning) {
-	fs.Var((*pinningValue)(p), "cpu-strict", "`1` pins each thread to a CPU, 0 pins none (default: see \"quern doctor\")")
-	fs.Lookup("cpu-strict").Hidden = true
+func (f *placeFlags) define(fs *pflag.FlagSet) {
+	choiceVar(fs, &f.numa, "numa", machine.NUMAAuto.String(), machine.NUMANames(), "how threads and weights are spread over NUMA nodes")
+	intVar(fs, &f.nodes, "nodes", "", 0, 1, machine.MaxPlaces, "NUMA nodes to pretend that there are, for tests")
+	fs.Var((*pinningValue)(&f.pinning), "cpu-strict", "`1` pins each thread to a CPU, 0 pins none (default: see \"quern doctor\")")
+	fs.Lookup("cpu-strict").Hidden, fs.Lookup("nodes").Hidden = true, true
+}
+
+// mode returns the value of --numa.
+func (f *placeFlags) mode() machine.NUMA {
+	mode, _ := machine.ParseNUMA(f.numa) // the flag was checked
+	return mode
 }
 
 type pinningValue machine.Pinning

@@ -17,6 +17,7 @@ import (
 type diagnosis struct {
 	CPU       cpuFacts       `json:"cpu"`
 	ISA       isaFacts       `json:"instruction_sets"`
+	Nodes     []nodeFact     `json:"numa"`       // nodes; empty if the kernel does not say
 	Quotas    []quotaFact    `json:"cpu_quotas"` // of every control group with a quota, innermost first
 	Memory    memoryFacts    `json:"memory"`
 	HugePages hugePageFacts  `json:"huge_pages"`
@@ -31,9 +32,17 @@ type cpuFacts struct {
 	Logical  int    `json:"logical"` // hyperthreads, online
 	Cores    int    `json:"cores"`
 	Sockets  int    `json:"sockets"`
-	Nodes    int    `json:"numa_nodes"`
-	Affinity []int  `json:"affinity"` // CPUs that this process may use
+	Nodes    int    `json:"numa_nodes"` // that have CPUs
+	Affinity []int  `json:"affinity"`   // CPUs that this process may use
 	Reached  int    `json:"cores_in_affinity"`
+}
+
+type nodeFact struct {
+	Node     int    `json:"node"`
+	CPUs     []int  `json:"cpus"`      // that this process may use
+	Memory   uint64 `json:"memory"`    // bytes
+	Usable   bool   `json:"usable"`    // whether this process may have memory there
+	Distance []int  `json:"distances"` // to each node, in order; null if unknown
 }
 
 type isaFacts struct {
@@ -80,6 +89,8 @@ type hugePageFacts struct {
 type measuredFacts struct {
 	Read float64 `json:"read_bytes_per_second"`
 	Int8 float64 `json:"int8_macs_per_second"`
+	// Bytes per second at which the threads of each place read memory of each place's node; null for one place.
+	Across [][]float64 `json:"read_across_nodes,omitempty"`
 }
 
 // consequences are Quern's defaults on this machine.
@@ -88,6 +99,7 @@ type consequences struct {
 	ThreadReason string `json:"thread_reason"`
 	CPUs         []int  `json:"pinned_to"` // null when threads are not pinned
 	PinReason    string `json:"pin_reason"`
+	Nodes        []int  `json:"nodes"` // that threads and weights are spread over; null for one place
 	HugePages    bool   `json:"huge_pages"`
 	Memory       uint64 `json:"memory_budget"`
 	MemoryReason string `json:"memory_reason"`
@@ -140,7 +152,7 @@ tell how long a prompt of the whole context takes before its answer begins.`,
 				return usagef("--prompt-time: of which model? name it with -m FILE")
 			}
 			if !noMeasure {
-				if d.Measured, err = measureMachine(d.WillDo.Threads, d.WillDo.CPUs); err != nil {
+				if d.Measured, err = measureMachine(d.WillDo.Threads, m.Place(d.WillDo.Threads)); err != nil {
 					return err
 				}
 			}
@@ -177,6 +189,16 @@ func diagnose(m *machine.Machine, isa kernel.ISA, limit uint64) diagnosis {
 		}
 	}
 	d.CPU.Cores, d.CPU.Sockets, d.CPU.Nodes = len(cores), len(sockets), len(nodes)
+	d.Nodes = []nodeFact{}
+	for _, n := range m.Nodes {
+		own := nodeFact{Node: n.ID, CPUs: []int{}, Memory: n.Memory, Usable: n.Usable, Distance: n.Distance}
+		for _, c := range m.CPUs {
+			if c.Allowed && c.Node == n.ID {
+				own.CPUs = append(own.CPUs, c.ID)
+			}
+		}
+		d.Nodes = append(d.Nodes, own)
+	}
 	for _, q := range m.Quotas {
 		d.Quotas = append(d.Quotas, quotaFact{q.CPUs, q.File})
 	}
@@ -191,7 +213,7 @@ func decide(m *machine.Machine, limit uint64) consequences {
 		HugePages: m.THP.Enabled == "always" || m.THP.Enabled == "madvise",
 	}
 	place := m.Place(c.Threads)
-	c.CPUs, c.PinReason = place.CPUs, place.Why
+	c.CPUs, c.PinReason, c.Nodes = place.CPUs, place.Why, place.Nodes()
 	c.Memory, c.MemoryReason = engine.Limit(m, limit)
 	switch q, limited := m.Quota(); {
 	case limited && q.CPUs < float64(m.Cores()):
@@ -205,15 +227,23 @@ func decide(m *machine.Machine, limit uint64) consequences {
 }
 
 // measureMachine measures memory bandwidth and arithmetic throughput.
-func measureMachine(threads int, cpus []int) (*measuredFacts, error) {
-	pool, err := kernel.NewPool(threads, cpus)
+func measureMachine(threads int, place machine.Placement) (*measuredFacts, error) {
+	at, err := engine.Threads(place, threads)
+	if err != nil {
+		return nil, err
+	}
+	pool, err := kernel.NewPool(threads, at)
 	if err != nil {
 		return nil, err
 	}
 	defer pool.Close()
-	r, err := measure.NewRoofline(pool)
+	r, err := measure.NewRoofline(pool, place.Places)
 	if err != nil {
 		return nil, err
 	}
-	return &measuredFacts{Read: r.ReadBytesPerSec, Int8: r.Int8MACPerSec}, nil
+	f := &measuredFacts{Read: r.ReadBytesPerSec, Int8: r.Int8MACPerSec}
+	if len(place.Places) > 1 {
+		f.Across, err = measure.ReadAcross(place.Places)
+	}
+	return f, err
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/quern-llm/quern/go/machine"
@@ -22,6 +24,11 @@ func (d diagnosis) print(w io.Writer) error {
 	line("cores", "%s, %s, %s, %s", count(d.CPU.Cores, "physical core"), count(d.CPU.Logical, "hyperthread"),
 		count(d.CPU.Sockets, "socket"), count(d.CPU.Nodes, "NUMA node"))
 	line("affinity", "CPUs %s: %s", machine.Ranges(d.CPU.Affinity), count(d.CPU.Reached, "physical core"))
+	if len(d.Nodes) > 1 {
+		for _, n := range d.Nodes {
+			line(fmt.Sprintf("node %d", n.Node), "%s", n.words())
+		}
+	}
 	line("instruction sets", "%s", d.ISA.Found)
 	line("in use", "%s", d.ISA.inUse())
 	line("memory", "%s, %s available", size(d.Memory.Total), size(d.Memory.Available))
@@ -48,6 +55,13 @@ func (d diagnosis) print(w io.Writer) error {
 		section("measured with " + count(d.WillDo.Threads, "thread"))
 		line("read bandwidth", "%.1f GB/s", m.Read/1e9)
 		line("int8 peak", "%.0f billion multiply-adds/s", m.Int8/1e9)
+		for i, row := range m.Across {
+			var parts []string
+			for j, b := range row {
+				parts = append(parts, fmt.Sprintf("%.1f from %s", b/1e9, nodeName(d.WillDo.Nodes, j)))
+			}
+			line("read by "+nodeName(d.WillDo.Nodes, i), "GB/s: %s", strings.Join(parts, ", "))
+		}
 	}
 
 	section("quern will")
@@ -56,6 +70,9 @@ func (d diagnosis) print(w io.Writer) error {
 		line("pin them", "to CPUs %s: %s", machine.Ranges(d.WillDo.CPUs), d.WillDo.PinReason)
 	} else {
 		line("pin them", "no: %s", d.WillDo.PinReason)
+	}
+	if n := len(d.WillDo.Nodes); n > 1 {
+		line("spread over nodes", "%d: threads, weights, keys and values", n)
 	}
 	if d.WillDo.HugePages {
 		line("use huge pages", "yes, for weights and caches")
@@ -68,6 +85,31 @@ func (d diagnosis) print(w io.Writer) error {
 		d.Model.print(line)
 	}
 	return t.Flush()
+}
+
+func (n nodeFact) words() string {
+	cpus, memory := "no CPUs for this process", "no memory"
+	if len(n.CPUs) > 0 {
+		cpus = "CPUs " + machine.Ranges(n.CPUs)
+	}
+	if n.Memory > 0 {
+		memory = mem.FormatBytes(n.Memory)
+		if !n.Usable {
+			memory += " that this process may not use"
+		}
+	}
+	if n.Distance == nil {
+		return cpus + ", " + memory
+	}
+	return fmt.Sprintf("%s, %s, distances %s", cpus, memory, strings.Trim(fmt.Sprint(n.Distance), "[]"))
+}
+
+// nodeName names place i of those on nodes: by its node, unless it is virtual.
+func nodeName(nodes []int, i int) string {
+	if node := nodes[i]; node >= 0 && !slices.Contains(nodes[:i], node) && !slices.Contains(nodes[i+1:], node) {
+		return fmt.Sprintf("node %d", node)
+	}
+	return fmt.Sprintf("place %d", i)
 }
 
 func (f isaFacts) inUse() string {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -80,5 +81,57 @@ func TestServePinsThreadsOfWholeMachine(t *testing.T) {
 				t.Errorf("the log does not say %q: %s", tt.log, s.log)
 			}
 		})
+	}
+}
+
+// Threads and weights are spread over nodes, with the same text, unless --numa says otherwise. The packed file is
+// copied then, and says the same.
+func TestNodes(t *testing.T) {
+	text := func(env string, args ...string) string {
+		t.Helper()
+		r := invocation{args: append([]string{"run", "--temp", "0", "-n", "24", "once"}, args...), env: []string{env}}.run(t)
+		if r.code != 0 {
+			t.Fatalf("%s, %v: %s", env, args, r.stderr)
+		}
+		return r.stdout
+	}
+	packed := filepath.Join(t.TempDir(), "packed.gguf")
+	plain := filepath.Join(t.TempDir(), "demo.gguf")
+	for _, args := range [][]string{{"export-demo", plain}, {"pack", plain, packed}} {
+		if r := quern(t, args...); r.code != 0 {
+			t.Fatal(r.stderr)
+		}
+	}
+	want := text("QUERN_NODES=1", "-m", demo.Name)
+	for _, nodes := range []string{"QUERN_NODES=2", "QUERN_NODES=3"} {
+		for _, args := range [][]string{
+			{"-m", demo.Name}, {"-m", demo.Name, "-t", "5"}, {"-m", packed, "-t", "3"}, {"-m", plain, "--weights", "mapped", "-t", "4"},
+			{"-m", packed, "--weights", "streamed", "-t", "3"}, {"-m", demo.Name, "-t", "4", "--numa", "distribute"}, {"-m", demo.Name, "--numa", "off"},
+		} {
+			if got := text(nodes, args...); got != want {
+				t.Errorf("%s, %v: %q, want %q", nodes, args, got, want)
+			}
+		}
+	}
+	quern(t, "run", "-m", demo.Name, "--numa", "mirror", "once").refused(t, 2, "--numa", "mirror", "distribute")
+	r := invocation{args: []string{"run", "-m", demo.Name, "once"}, env: []string{"QUERN_NODES=65"}}.run(t)
+	r.refused(t, 2, "QUERN_NODES", "64")
+
+	for _, tt := range []struct {
+		args []string
+		want bool
+	}{{[]string{"-t", "2"}, true}, {[]string{"-t", "6", "--numa", "numactl"}, true}, {[]string{"-t", "2", "--numa", "off"}, false}, {[]string{"-t", "2", "--numa", "isolate"}, false}} {
+		s := serveWith(t, []string{"QUERN_NODES=2"}, demo.Name, tt.args...)
+		if !s.logged(`"cpus":`) || strings.Contains(s.log.String(), "on 2 NUMA nodes") != tt.want {
+			t.Errorf("%v: the log is %s", tt.args, s.log)
+		}
+	}
+	var d diagnosis
+	r = invocation{args: []string{"doctor", "--json"}, env: []string{"QUERN_NODES=2"}}.run(t)
+	if err := json.Unmarshal([]byte(r.stdout), &d); err != nil {
+		t.Fatal(err)
+	}
+	if d.WillDo.Threads > 1 && (len(d.WillDo.Nodes) != 2 || len(d.Measured.Across) != 2 || len(d.Measured.Across[1]) != 2 || !(d.Measured.Across[1][0] > 1e6)) {
+		t.Errorf("over two nodes doctor says %+v, and has measured %+v", d.WillDo, d.Measured)
 	}
 }

@@ -222,7 +222,7 @@ func openFile(name string) (*model.File, error) { return newFiles().Open(name, "
 
 // device returns which part of the machine the flags give to models.
 func (f *deviceFlags) device() launch.DeviceSettings {
-	return launch.DeviceSettings{Threads: f.threads, CPUs: f.cpus.ids(), Pinning: f.cpus.pinning, Memory: f.memory}
+	return launch.DeviceSettings{Threads: f.threads, CPUs: f.cpus.ids(), Pinning: f.cpus.pinning, NUMA: f.cpus.mode(), Nodes: f.cpus.nodes, Memory: f.memory}
 }
 
 // settings returns the flags as settings of a model.

@@ -27,6 +27,7 @@ type verifyFlags struct {
 	predict int
 	kv      string
 	expect  string
+	place   placeFlags
 	threads int
 }
 
@@ -69,6 +70,11 @@ func (f *verifyFlags) define(fs *pflag.FlagSet) {
 	choiceVar(fs, &f.kv, "kv", kvcache.I16.String(), kvcache.TypeNames(), "type of keys and values")
 	fs.StringVar(&f.expect, "expect", "", "`HASH` that the logits must have")
 	intVar(fs, &f.threads, "threads", "t", 0, 1, kernel.MaxThreads, "threads (default: see \"quern doctor\")")
+	f.place.define(fs)
+}
+
+func (f *verifyFlags) device() launch.DeviceSettings {
+	return launch.DeviceSettings{Threads: f.threads, Pinning: f.place.pinning, NUMA: f.place.mode(), Nodes: f.place.nodes}
 }
 
 // table checks every row with every instruction set.
@@ -77,7 +83,7 @@ func (f *verifyFlags) table(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	c, err := launch.DeviceSettings{Threads: f.threads}.Config()
+	c, err := f.device().Config()
 	if err != nil {
 		return err
 	}
@@ -112,7 +118,7 @@ func (f *verifyFlags) row(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	c, err := launch.DeviceSettings{Threads: f.threads}.Config()
+	c, err := f.device().Config()
 	if err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ var common = []Row{
 	{Names: "--cpu-strict-batch", Kind: Int, Ignored: oneTeam},
 	{Names: "--prio-batch", Kind: Int, Ignored: oneTeam},
 	{Names: "--poll-batch", Kind: Int, Ignored: oneTeam},
-	{Names: "--numa", Group: Common | Bench, Env: "LLAMA_ARG_NUMA", Ignored: "memory is on the node of the thread that first touches it; use numactl to choose nodes"},
+	{Names: "--numa", Group: Common | Bench, Env: "LLAMA_ARG_NUMA", Flag: "numa", Note: "also auto, the default, and off; packed weights are divided over the nodes, each part beside the threads that read it"},
 
 	{Names: "-c --ctx-size", Kind: Int, Env: "LLAMA_ARG_CTX_SIZE", Flag: "ctx-size", Note: "applies to each request: -np does not divide it"},
 	{Names: "-n --n-predict --predict", Kind: Int, Env: "LLAMA_ARG_N_PREDICT", Flag: "predict"},

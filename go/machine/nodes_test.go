@@ -1,0 +1,201 @@
+package machine
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+// node is the files of a node.
+func node(id int, cpus, memory, distance string) string {
+	of := fmt.Sprintf("sys/devices/system/node/node%d/", id)
+	meminfo := fmt.Sprintf(`Node %d MemTotal:       %s kB\nNode %d MemFree: 1 kB`, id, memory, id)
+	return fmt.Sprintf("%scpulist: %s\n%smeminfo: %s\n%sdistance: %s\n", of, cpus, of, meminfo, of, distance)
+}
+
+// plain is n CPUs that are cores of their own.
+func plain(n int) string {
+	var b strings.Builder
+	for id := range n {
+		fmt.Fprintf(&b, `processor: %d\n`, id)
+	}
+	return "proc/cpuinfo: " + b.String() + "\n"
+}
+
+// sane checks that a placement of n threads can be used as it is.
+func sane(t *testing.T, m *Machine, n int) {
+	t.Helper()
+	p := m.Place(n)
+	if p.CPUs != nil && len(p.CPUs) != n {
+		t.Errorf("%d threads: %d CPUs", n, len(p.CPUs))
+	}
+	all := 0
+	for k, at := range p.Places {
+		if at.Threads < 1 || len(at.CPUs) == 0 {
+			t.Errorf("%d threads: place %d is %+v", n, k, at)
+		}
+		for i := all; i < all+at.Threads; i++ {
+			cpus, place := p.Of(i)
+			if place != k || len(cpus) == 0 {
+				t.Errorf("%d threads: number %d is in place %d on %v, want %d", n, i, place, cpus, k)
+			}
+			for _, id := range cpus {
+				if !slices.Contains(at.CPUs, id) {
+					t.Errorf("%d threads: number %d runs on CPU %d, which is not in place %d", n, i, id, k)
+				}
+			}
+		}
+		all += at.Threads
+	}
+	if p.Places != nil && (all != n || len(p.Places) < 2 || len(p.Places) > MaxPlaces) {
+		t.Errorf("%d threads: %d in %d places", n, all, len(p.Places))
+	}
+}
+
+var (
+	twoSockets = files(smt(4), "sys/devices/system/node/online: 0-1",
+		node(0, "0-1,4-5", "1000", "10 21"), node(1, "2-3,6-7", "2000", "21 10"))
+	// Nodes 0, 1, 4, 5, 8, 9, 12 and 14: 4 has no memory, 8, 9 and 14 no CPUs; 9 is nearest to 4 but empty.
+	eightNodes = files(plain(12), "sys/devices/system/node/online: 0-1,4-5,8-9,12,14",
+		node(0, "0-1", "1000", "10 12 20 20 14 14 20 20"), node(1, "2-4", "1000", "12 10 20 20 14 14 20 20"),
+		node(4, "5-7", "0", "20 20 10 15 30 11 12 40"), node(5, "8", "1000", "20 20 15 10 30 30 20 20"),
+		node(8, "", "8000", "14 14 30 30 10 20 20 20"), node(9, "", "0", "14 14 11 30 20 10 20 20"),
+		node(12, "9-11", "1000", "20 20 12 20 20 20 10 20"), node(14, "", "500", "20 20 40 20 20 20 20 10"))
+)
+
+func TestNodes(t *testing.T) {
+	m, err := ReadFS(eightNodes, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(m.Nodes) != 8 {
+		t.Fatalf("%d nodes", len(m.Nodes))
+	}
+	n := m.Nodes[2]
+	if n.ID != 4 || n.Memory != 0 || !n.Usable || !slices.Equal(n.CPUs, []int{5, 6, 7}) || !slices.Equal(n.Distance, []int{20, 20, 10, 15, 30, 11, 12, 40}) {
+		t.Errorf("the third node is %+v", n)
+	}
+	if n := m.Nodes[4]; n.ID != 8 || n.Memory != 8000<<10 || len(n.CPUs) != 0 {
+		t.Errorf("the fifth node is %+v", n)
+	}
+}
+
+// Of malformed files the node is there without what they would say; of more nodes than Linux has, none is.
+func TestBadNodes(t *testing.T) {
+	m, err := ReadFS(files(plain(2), "sys/devices/system/node/online: 0-1",
+		node(0, "0-", "-5", "10 x"), node(1, "1", "99999999999999999999", "10")), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, n := range m.Nodes {
+		if n.ID != i || n.Memory != 0 || n.Distance != nil {
+			t.Errorf("node %+v", n)
+		}
+	}
+	if len(m.Nodes) != 2 || m.CPUs[1].Node != 1 {
+		t.Errorf("%d nodes, CPU 1 in node %d", len(m.Nodes), m.CPUs[1].Node)
+	}
+	if m, err = ReadFS(files(plain(1), "sys/devices/system/node/online: 0-60000"), nil); err != nil || m.Nodes != nil {
+		t.Errorf("%d nodes, %v", len(m.Nodes), err)
+	}
+}
+
+func TestPlaceOnNodes(t *testing.T) {
+	cpuset := "proc/self/status: " + `Name: x\nMems_allowed:` + "\t3" + `\nMems_allowed_list:` + "\t1" + `\nx: 0-9`
+	with := func(base fstest.MapFS, line string) fstest.MapFS {
+		all := fstest.MapFS{}
+		for _, of := range []fstest.MapFS{base, files(line)} {
+			for name, f := range of {
+				all[name] = f
+			}
+		}
+		return all
+	}
+	for _, tt := range []struct {
+		name    string
+		root    fstest.MapFS
+		allowed []int
+		set     func(m *Machine)
+		n       int
+		want    string // threads of each place, its memory's node and CPUs; empty: one place
+		pinned  []int
+	}{
+		{"a thread on each core", twoSockets, nil, nil, 4, "2 at 0 0-1,4-5; 2 at 1 2-3,6-7", []int{0, 1, 2, 3}},
+		{"half of the cores", twoSockets, nil, nil, 2, "1 at 0 0-1,4-5; 1 at 1 2-3,6-7", nil},
+		{"fewer", twoSockets, nil, nil, 1, "", nil},
+		{"hyperthreads", twoSockets, nil, nil, 6, "3 at 0 0-1,4-5; 3 at 1 2-3,6-7", []int{0, 1, 4, 2, 3, 6}},
+		{"more threads than CPUs", twoSockets, nil, nil, 10, "5 at 0 0-1,4-5; 5 at 1 2-3,6-7", nil},
+		{"off", twoSockets, nil, func(m *Machine) { m.NUMA = NUMAOff }, 4, "", []int{0, 1, 2, 3}},
+		{"one node in the mask", twoSockets, []int{2, 3}, nil, 2, "", []int{2, 3}},
+		{"the mask cuts a node", twoSockets, []int{0, 2, 3}, nil, 3, "1 at 0 0; 2 at 1 2-3", []int{0, 2, 3}},
+		{"a cpuset without memory of node 0", with(twoSockets, cpuset), nil, nil, 4, "2 at 1 0-1,4-5; 2 at 1 2-3,6-7", []int{0, 1, 2, 3}},
+		{"numactl --membind=1", twoSockets, nil, func(m *Machine) { m.bind([]int{1}) }, 4, "2 at 1 0-1,4-5; 2 at 1 2-3,6-7", []int{0, 1, 2, 3}},
+		{"isolated", twoSockets, nil, func(m *Machine) { _ = m.isolate(6) }, 2, "", []int{2, 3}},
+		{"eight nodes", eightNodes, nil, nil, 12, "2 at 0 0-1; 3 at 1 2-4; 3 at 12 5-7; 1 at 5 8; 3 at 12 9-11",
+			[]int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}},
+		{"eight nodes, a thread on each that has CPUs", eightNodes, nil, func(m *Machine) { m.NUMA = NUMADistribute }, 5,
+			"1 at 0 0-1; 1 at 1 2-4; 1 at 12 5-7; 1 at 5 8; 1 at 12 9-11", nil},
+		{"fewer threads than nodes", eightNodes, nil, func(m *Machine) { m.NUMA = NUMADistribute }, 4, "", nil},
+		{"no files", files(plain(4)), nil, nil, 4, "", []int{0, 1, 2, 3}},
+		{"virtual", files(plain(4)), nil, func(m *Machine) { m.Virtual = 2 }, 4, "2 at -1 0-1; 2 at -1 2-3", []int{0, 1, 2, 3}},
+		{"virtual, few threads", twoSockets, nil, func(m *Machine) { m.Virtual = 3 }, 3, "1 at 0 0,4; 1 at 0 1,5; 1 at 1 2-3,6-7", nil},
+		{"virtual, more than cores", files(plain(2)), nil, func(m *Machine) { m.Virtual = 3 }, 7, "2 at -1 0-1; 2 at -1 0-1; 3 at -1 0-1", nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m, err := ReadFS(tt.root, tt.allowed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tt.set != nil {
+				tt.set(m)
+			}
+			p := m.Place(tt.n)
+			var parts []string
+			for _, at := range p.Places {
+				parts = append(parts, fmt.Sprintf("%d at %d %s", at.Threads, at.Node, Ranges(at.CPUs)))
+			}
+			if got := strings.Join(parts, "; "); got != tt.want {
+				t.Errorf("places %q, want %q", got, tt.want)
+			}
+			if !slices.Equal(p.CPUs, tt.pinned) {
+				t.Errorf("pinned to %v, want %v", p.CPUs, tt.pinned)
+			}
+			for n := 1; n < 20; n++ {
+				sane(t, m, n)
+			}
+		})
+	}
+}
+
+func TestIsolate(t *testing.T) {
+	m, err := ReadFS(twoSockets, []int{0, 1, 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.isolate(7); err != nil { // not one of the mask
+		t.Fatal(err)
+	}
+	if p := m.Place(1); p.CPUs != nil || !slices.Equal(p.Among, []int{0, 1}) || m.Threads() != 2 {
+		t.Errorf("%v, %d threads", p, m.Threads())
+	}
+	here, err := Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := here.Isolate(); err != nil || here.Cores() < 1 {
+		t.Errorf("%d cores: %v", here.Cores(), err)
+	}
+}
+
+func TestParseNUMA(t *testing.T) {
+	for i, name := range NUMANames() {
+		if n, err := ParseNUMA(name); err != nil || n != NUMA(i) || n.String() != name {
+			t.Errorf("%q is %v: %v", name, n, err)
+		}
+	}
+	if _, err := ParseNUMA("mirror"); err == nil {
+		t.Error("mirror is taken")
+	}
+}

@@ -1,0 +1,76 @@
+package mem
+
+import (
+	"fmt"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Modes of memory policies; golang.org/x/sys/unix has none.
+const (
+	mpolPreferred  = 1
+	mpolInterleave = 3
+)
+
+// Place asks that the whole pages within [off, off+n) of an allocated region be on a NUMA node when they are first
+// touched, or on another one if it is full. A container may forbid it (EPERM, in Docker without CAP_SYS_NICE): pages
+// are then on the node of the thread that first touches them. A node below 0 is none, and nothing is asked.
+func (r *Region) Place(off, n, node int) error {
+	if node < 0 {
+		return nil
+	}
+	return r.policy(off, n, mpolPreferred, []int{node})
+}
+
+// Interleave asks that the pages of an allocated region be on these NUMA nodes in turns, huge pages too. Those below 0
+// are none; with fewer than two nodes nothing is asked. It fails as Place does.
+func (r *Region) Interleave(nodes []int) error {
+	var known []int
+	for _, n := range nodes {
+		if n >= 0 {
+			known = append(known, n)
+		}
+	}
+	if len(known) < 2 {
+		return nil
+	}
+	return r.policy(0, len(r.b), mpolInterleave, known)
+}
+
+// maxNodes is Linux's own bound.
+const maxNodes = 1 << 10
+
+func (r *Region) policy(off, n, mode int, nodes []int) error {
+	if off < 0 || n < 0 || off > len(r.b) || n > len(r.b)-off {
+		return fmt.Errorf("mem: [%d,+%d) is outside a region of %d bytes", off, n, len(r.b))
+	}
+	if r.closed.Load() {
+		return ErrClosed
+	}
+	if r.file || r.static {
+		return fmt.Errorf("mem: only allocated memory can be placed")
+	}
+	var mask [maxNodes / 64]uint64
+	for _, node := range nodes {
+		if node >= maxNodes {
+			return fmt.Errorf("mem: there is no NUMA node %d", node)
+		}
+		mask[node/64] |= 1 << (node % 64)
+	}
+	page := int(pageSize)
+	from, to := int(roundUp(uint64(off), pageSize)), (off+n)/page*page
+	if off+n == len(r.b) {
+		to = int(roundUp(uint64(off+n), pageSize)) // the rest of the last page is the region's too
+	}
+	if from >= to {
+		return nil
+	}
+	// The kernel reads one bit less than it is told.
+	_, _, errno := unix.Syscall6(unix.SYS_MBIND, uintptr(unsafe.Pointer(&r.b[from])), uintptr(to-from), uintptr(mode),
+		uintptr(unsafe.Pointer(&mask)), maxNodes+1, 0)
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
