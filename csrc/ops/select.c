@@ -2,8 +2,9 @@
  * select.c - the positions that a token attends to, where it does not attend to all (DeepSeek-AI 2025, "DeepSeek-V3.2":
  * the lightning indexer).
  *
- * Positions are ranked, and no two ranks are equal, so the best are the same whoever finds them: each thread the best
- * of its blocks and then one of them the best of these, or a thread all of a token's where there are many tokens.
+ * Positions are ranked, and no two ranks are equal, so the best are the same whoever finds them: a thread all of a
+ * token's where there are many tokens, else a team of threads. Each of a team finds the best of its own positions; then
+ * all find the rank of the last that is among the best of these, digit by digit.
  */
 #include <math.h>
 #include <string.h>
@@ -11,6 +12,17 @@
 #include "ops/entries.h"
 #include "ops/rank.h"
 #include "run/operation.h"
+
+/*
+ * What a thread tells its team: how many of its ranks have which digit, in turns, so that one is read while the next is
+ * written; and how many of its positions are chosen.
+ */
+enum { DIGIT_BITS = 8, DIGITS = 1 << DIGIT_BITS };
+
+struct tally {
+	int32_t n[2][DIGITS];
+	int32_t chosen;
+};
 
 static int64_t padded(int64_t bytes)
 {
@@ -23,11 +35,12 @@ static int64_t heap_bytes(const struct qn_select *op)
 }
 
 /*
- * A thread's heap, queries, their scales and sums, scores of a block for some heads, a block of expanded codes, and one
- * of entries.
+ * A thread's heap, what it tells its team, queries, their scales and sums, scores of a block for some heads, a block of
+ * expanded codes, and one of entries.
  */
 struct work {
 	uint64_t *heap;
+	struct tally *tally;
 	uint8_t *q;
 	float *qd;
 	int32_t *qsum;
@@ -41,6 +54,8 @@ static int64_t work_of(const struct qn_select *op, uint8_t *scratch, struct work
 	int64_t at = heap_bytes(op);
 
 	w->heap = (uint64_t *)scratch;
+	w->tally = (struct tally *)(scratch + at);
+	at += padded((int64_t)sizeof *w->tally);
 	w->q = scratch + at;
 	at += op->heads.n_head * kv_query_bytes(op->heads.head_dim);
 	w->qd = (float *)(scratch + at);
@@ -166,64 +181,129 @@ static void rank_one(const struct qn_select *op, struct work *w, float score, in
 		sift(w->heap, op->selection.n, r);
 }
 
-/*
- * Puts what token t chooses among into the heap of the best: of stretches that are as long as a block, or as a span
- * that is longer, from number first on each step-th.
- */
-static void rank_blocks(const struct run *c, const struct qn_select *op, int64_t t, int choice, struct work *w,
-                        int64_t first, int64_t step)
+/* Stretches of what token t chooses among: as long as a block, or as a span that is longer. */
+static int64_t stretch_of(const struct qn_select *op)
 {
-	const int64_t n = seen(c, op, t), each = op->selection.each ? op->selection.each : 1;
-	const int64_t stretch = each > QN_KV_BLOCK ? each / QN_KV_BLOCK : 1; /* in blocks */
-	float sum[QN_KV_BLOCK], best = -INFINITY;
-
-	for (int64_t b = first * stretch; b * QN_KV_BLOCK < n; b += (step - 1) * stretch)
-		for (int64_t end = b + stretch; b < end; b++) {
-			const int64_t at = b * QN_KV_BLOCK, left = n - at;
-
-			score(c, op, t, choice, w, keys_of(c, op, t, w, b), sum);
-			for (int64_t p = 0; p < (left < QN_KV_BLOCK ? left : QN_KV_BLOCK); p++) {
-				best = sum[p] <= best || best != best ? best : sum[p]; /* NaN stays one */
-				if ((at + p + 1) % each)
-					continue;
-				rank_one(op, w, best, (at + p) / each);
-				best = -INFINITY;
-			}
-		}
+	return op->selection.each > QN_KV_BLOCK ? op->selection.each : QN_KV_BLOCK;
 }
 
-/* The numbers in the heap, rising, into row t of dst. */
-static void finish(const struct run *c, const struct qn_select *op, int64_t t, int choice, uint64_t *heap)
+static int64_t stretches(const struct run *c, const struct qn_select *op, int64_t t)
 {
-	int32_t *y = (int32_t *)buf_row(c, op->dst, t) + choice * op->selection.n;
+	return (seen(c, op, t) + stretch_of(op) - 1) / stretch_of(op);
+}
 
-	for (int i = 0; i < op->selection.n; i++)
+/* Puts what token t chooses among into the heap of the best: of stretches from .. to. */
+static void rank_blocks(const struct run *c, const struct qn_select *op, int64_t t, int choice, struct work *w,
+                        int64_t from, int64_t to)
+{
+	const int64_t n = seen(c, op, t), each = op->selection.each ? op->selection.each : 1;
+	const int64_t blocks = stretch_of(op) / QN_KV_BLOCK;
+	float sum[QN_KV_BLOCK], best = -INFINITY;
+
+	for (int64_t b = from * blocks; b < to * blocks && b * QN_KV_BLOCK < n; b++) {
+		const int64_t at = b * QN_KV_BLOCK, left = n - at;
+
+		score(c, op, t, choice, w, keys_of(c, op, t, w, b), sum);
+		for (int64_t p = 0; p < (left < QN_KV_BLOCK ? left : QN_KV_BLOCK); p++) {
+			best = sum[p] <= best || best != best ? best : sum[p]; /* NaN stays one */
+			if ((at + p + 1) % each)
+				continue;
+			rank_one(op, w, best, (at + p) / each);
+			best = -INFINITY;
+		}
+	}
+}
+
+/* The numbers that n ranks are of, rising. */
+static void in_order(int32_t *y, uint64_t *heap, int n)
+{
+	for (int i = 0; i < n; i++)
 		heap[i] = ~(uint64_t)(uint32_t)ranked(heap[i]); /* the largest position is the smallest */
-	for (int i = op->selection.n / 2; i-- > 0;)
-		sift_from(heap, op->selection.n, i, heap[i]);
-	for (int i = op->selection.n - 1; i >= 0; i--) {
+	for (int i = n / 2; i-- > 0;)
+		sift_from(heap, n, i, heap[i]);
+	for (int i = n - 1; i >= 0; i--) {
 		y[i] = (int32_t)(uint32_t)~heap[0];
 		sift(heap, i, heap[i]);
 	}
 }
 
-/* All threads for a choice of token t. */
-static void together(struct run *c, const struct qn_select *op, int64_t t, int choice, struct work *w)
+static int32_t *chosen_row(const struct run *c, const struct qn_select *op, int64_t t, int choice)
 {
-	begin(c, op, t, choice, w);
-	rank_blocks(c, op, t, choice, w, c->ith, c->nth);
-	run_barrier(c);
-	if (c->ith == 0) {
-		for (int i = 1; i < c->nth; i++) {
-			const uint64_t *other = (const uint64_t *)(c->scratch + i * (int64_t)c->scratch_each);
+	return (int32_t *)buf_row(c, op->dst, t) + choice * op->selection.n;
+}
 
-			for (int k = 0; k < op->selection.n; k++)
-				if (other[k] > w->heap[0])
-					sift(w->heap, op->selection.n, other[k]);
-		}
-		finish(c, op, t, choice, w->heap);
+/* Threads first .. end of the pool, for one choice. */
+struct team {
+	int first, end;
+};
+
+static const struct tally *tally_of(const struct run *c, const struct work *w, int ith)
+{
+	return (const struct tally *)((const uint8_t *)w->tally + (ith - c->ith) * (int64_t)c->scratch_each);
+}
+
+/* The least of the n best ranks of a team's heaps, in which 0 is nothing. All teams go through as many barriers. */
+static uint64_t last_rank(struct run *c, const struct team *team, const struct work *w, int n)
+{
+	uint64_t above = 0; /* its digits so far */
+	int64_t want = n;
+
+	for (int shift = 64 - DIGIT_BITS, turn = 0; shift >= 0; shift -= DIGIT_BITS, turn ^= 1) {
+		int32_t *count = w->tally->n[turn];
+		int64_t sum[DIGITS] = {0};
+		int digit = DIGITS - 1;
+
+		memset(count, 0, sizeof w->tally->n[turn]);
+		for (int i = 0; i < n; i++)
+			if (w->heap[i] && (shift + DIGIT_BITS == 64 || w->heap[i] >> (shift + DIGIT_BITS) == above))
+				count[w->heap[i] >> shift & (DIGITS - 1)]++;
+		run_barrier(c);
+		for (int k = team->first; k < team->end; k++)
+			for (int i = 0; i < DIGITS; i++)
+				sum[i] += tally_of(c, w, k)->n[turn][i];
+		for (; digit > 0 && sum[digit] < want; digit--)
+			want -= sum[digit];
+		above = above << DIGIT_BITS | (uint64_t)digit;
 	}
+	return above;
+}
+
+/* A choice of token t by a team, each of which has stretches that follow each other. */
+static void together(struct run *c, const struct qn_select *op, int64_t t, int choice, const struct team *team,
+                     struct work *w)
+{
+	const int64_t all = stretches(c, op, t), size = team->end - team->first, i = c->ith - team->first;
+	int32_t *y = chosen_row(c, op, t, choice);
+	uint64_t last;
+	int n = 0;
+
+	begin(c, op, t, choice, w);
+	rank_blocks(c, op, t, choice, w, all * i / size, all * (i + 1) / size);
+	last = last_rank(c, team, w, op->selection.n);
+	for (int k = 0; k < op->selection.n; k++)
+		if (w->heap[k] >= last)
+			w->heap[n++] = w->heap[k];
+	w->tally->chosen = n;
 	run_barrier(c);
+	for (int k = team->first; k < c->ith; k++)
+		y += tally_of(c, w, k)->chosen;
+	in_order(y, w->heap, n);
+}
+
+/* Choice number i of those that there are to make: of which token, and which of its choices. */
+static int64_t nth_choice(const struct run *c, const struct qn_select *op, int64_t i, int *choice)
+{
+	const int choices = choices_of(&op->selection);
+
+	for (int64_t t = 0;; t++) {
+		const int n = among(c, op, t) > op->selection.n ? choices : 0;
+
+		if (i < n) {
+			*choice = (int)i;
+			return t;
+		}
+		i -= n;
+	}
 }
 
 static void run(struct run *c, const struct qn_op *o)
@@ -238,10 +318,16 @@ static void run(struct run *c, const struct qn_op *o)
 	work_of(op, c->scratch, &w);
 	for (int64_t t = 0; t < b->n_tok; t++)
 		n += among(c, op, t) > op->selection.n ? choices : 0;
+	if (n == 0)
+		return;
 	if (n < c->nth) {
-		for (int64_t t = 0; t < b->n_tok; t++)
-			for (int choice = 0; among(c, op, t) > op->selection.n && choice < choices; choice++)
-				together(c, op, t, choice, &w);
+		int choice;
+
+		i = c->ith * n / c->nth;
+		const struct team team = {(int)((i * c->nth + n - 1) / n), (int)(((i + 1) * c->nth + n - 1) / n)};
+		const int64_t t = nth_choice(c, op, i, &choice);
+
+		together(c, op, t, choice, &team, &w);
 		return;
 	}
 	while ((i = deal_next(c->pool, c->step, &d)) >= 0) {
@@ -251,8 +337,8 @@ static void run(struct run *c, const struct qn_op *o)
 		if (among(c, op, t) <= op->selection.n)
 			continue;
 		begin(c, op, t, choice, &w);
-		rank_blocks(c, op, t, choice, &w, 0, 1);
-		finish(c, op, t, choice, w.heap);
+		rank_blocks(c, op, t, choice, &w, 0, stretches(c, op, t));
+		in_order(chosen_row(c, op, t, choice), w.heap, op->selection.n);
 	}
 }
 
