@@ -22,6 +22,7 @@ type Speech struct {
 	Language    string   // that is spoken, its code or its English name, such as de or german; "": the one that is heard
 	Translate   bool     // into English
 	Prompt      string   // text that may have come before, with names and words that are spelt so
+	Words       bool     // segments have the times of their words: of models of speech whose file says what follows them
 	Independent bool     // each half minute is heard without what was said before: a text that repeats itself ends sooner
 	Temperature *float64 // nil: 0, and higher ones again where a text is unlikely or repeats itself
 	Priority    int      // that of a Request
@@ -33,9 +34,16 @@ type Segment struct {
 	Start, End time.Duration // from the beginning of the sound
 	Text       string        // the texts of all segments one after the other are the whole text
 	Language   string        // the code of the one that is spoken, such as de
+	Words      []SpokenWord  // if Speech.Words asks for them
 
 	// Of the half minute around it: the mean of the log-probabilities of its tokens, and how likely it is that nobody speaks.
 	Logprob, Silence float64
+}
+
+// A SpokenWord is a word with its times from the beginning of the sound. Its text has the blank before it and signs beside it.
+type SpokenWord struct {
+	Start, End time.Duration
+	Text       string
 }
 
 // A Transcript is what is said in sound, or the part of it that there is.
@@ -99,7 +107,12 @@ func (m *Model) transcribe(ctx context.Context, s *Speech, tell func(Segment) bo
 	o.Segment = func(one transcribe.Segment) (err error) {
 		leave()
 		leave = func() {}
-		if !tell(Segment{inTime(one.Start), inTime(one.End), one.Text, one.Language, one.MeanLogprob, one.Silence}) {
+		own := Segment{Start: inTime(one.Start), End: inTime(one.End), Text: one.Text, Language: one.Language, Logprob: one.MeanLogprob,
+			Silence: one.Silence}
+		for _, w := range one.Words {
+			own.Words = append(own.Words, SpokenWord{inTime(w.Start), inTime(w.End), w.Text})
+		}
+		if !tell(own) {
 			return errLeft
 		}
 		again, err := m.enter(ctx)
@@ -130,11 +143,13 @@ func (m *Model) listener(ctx context.Context, s *Speech) (*transcribe.Listener, 
 		Request: engine.Request{Origin: ctx, Priority: s.Priority, Adapters: m.open.Adapters},
 		Submit:  func(r *engine.Request) (transcribe.Ticket, error) { return m.loop.Submit(r) },
 	}
-	if l.Can() == nil {
-		return l, nil
-	}
 	var err error
-	l.Vocabulary, err = m.speech()
+	if l.Can() != nil {
+		l.Vocabulary, err = m.speech()
+	}
+	if err == nil && s.Words {
+		err = l.Times()
+	}
 	return l, err
 }
 
@@ -144,7 +159,7 @@ func inTime(seconds float64) time.Duration {
 
 // options are those of the transcription.
 func (s *Speech) options() (o transcribe.Options, err error) {
-	o.Translate, o.Prompt, o.Alone = s.Translate, s.Prompt, s.Independent
+	o.Translate, o.Prompt, o.Alone, o.Words = s.Translate, s.Prompt, s.Independent, s.Words
 	if s.Language != "" {
 		if o.Language, err = transcribe.LanguageCode(s.Language); err != nil {
 			return o, &failure{ErrInvalid, fmt.Errorf("Speech.Language: %w", err)}

@@ -232,7 +232,7 @@ FOREIGN |= {
              whisper_config=dict(WHISPER, model_type="whisper")),
         {n.replace("audio_tower.", "audio_encoder.whisper."): s
          for n, s in (ULTRAVOX | layers("audio_tower.layers.", 3, *WHISPER_LAYER)).items()
-             if "embed_positions" not in n and "layer_norm." not in n[:24]}
+             if "layer_norm." not in n[:24]}
         | norm("audio_encoder.layer_norm", 32) | linear("audio_encoder.adapting.0", 64, 128)
             | linear("audio_encoder.adapting.2", 32, 64)
         | {"audio_encoder.audio_bos_eos_token.weight": [2, 32], "model.embed_tokens.weight": [48, 32]}),

@@ -9,6 +9,8 @@ Needs torch and transformers 5, and nothing that the build or the tests need. It
         prompt    token ids of the decoder
         logits    after the last of them, all
         said      the tokens that follow with the rules of times, each the likeliest
+    words.json    of the sound and a text of letters: its tokens, when each is said and the end, by transformers' median filter and
+                  time warping, and what the first head that aligns attends to, of the first token that speaks
     rules.json    what the rules of times leave of noise: lists of [said, times, allowed, likeliest], in which `times`
                   is added to the logits of all times, and `allowed` is how many tokens remain
 """
@@ -21,11 +23,13 @@ import torch
 import transformers
 from golden_hf import noise, spread
 from transformers import WhisperConfig, WhisperFeatureExtractor, WhisperForConditionalGeneration
+from transformers.models.whisper.generation_whisper import _dynamic_time_warping, _median_filter
 from transformers.generation.logits_process import WhisperTimeStampLogitsProcessor
 
 OUT = pathlib.Path(__file__).parent.parent / "go/transcribe/testdata"
 SOURCE, ANSWER, BANDS = 50, 32, 16  # a window of one second
 SUPPRESSED = [145, 146]
+ALIGNED = [[1, 1], [2, 0], [2, 3]]  # layers and heads
 SPECIAL = ["<|endoftext|>", "<|startoftranscript|>", "<|en|>", "<|de|>", "<|translate|>", "<|transcribe|>",
            "<|startoflm|>", "<|startofprev|>", "<|nospeech|>", "<|notimestamps|>"]
 
@@ -120,6 +124,16 @@ def main():
             if said[-1] == end:
                 said.pop()
                 break
+        text = [ord(c) for c in "ab cde, f. g"]  # not the tokens of these letters, but some
+        spoken = torch.tensor([head + [times - 1] + text + [end]])
+        model.set_attn_implementation("eager")
+        attended = model(encoder_outputs=(encoded,), decoder_input_ids=spoken, output_attentions=True).cross_attentions
+        weights = torch.stack([attended[layer][0, h] for layer, h in ALIGNED])
+        first_row = weights[0, len(head)]
+        weights = (weights - weights.mean(-2, keepdim=True)) / weights.std(-2, keepdim=True, unbiased=False)
+        matrix = _median_filter(weights[None], 7)[0].mean(0)[len(head):-1]
+        rows, columns = _dynamic_time_warping(-matrix.double().numpy())
+        words = [int(columns[list(rows).index(i)]) for i in range(len(text) + 1)]
     (OUT / "checkpoint").mkdir(parents=True, exist_ok=True)
     settings = json.loads(config.to_json_string(use_diff=False))
     keep = ("architectures model_type vocab_size num_mel_bins d_model encoder_layers decoder_layers encoder_ffn_dim "
@@ -128,7 +142,8 @@ def main():
     settings["architectures"] = ["WhisperForConditionalGeneration"]
     write = lambda name, v: (OUT / name).write_text(json.dumps(v) + "\n")
     write("checkpoint/config.json", {k: settings[k] for k in keep})
-    write("checkpoint/generation_config.json", {"suppress_tokens": SUPPRESSED})
+    write("checkpoint/generation_config.json", {"suppress_tokens": SUPPRESSED, "alignment_heads": ALIGNED})
+    write("words.json", {"text": text, "positions": words, "weights": first_row.tolist()})
     write("checkpoint/tokenizer.json", tokenizer())
     (OUT / "checkpoint/tensors.txt").write_text("\n".join(lines) + "\n")
     write("witness.json", {

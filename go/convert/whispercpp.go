@@ -137,13 +137,19 @@ func (m *WhisperCpp) keys(s whisperSizes) {
 		m.w.Set("whisper."+k.name, uint32(k.n))
 	}
 	m.w.Set("whisper.attention.layer_norm_epsilon", float32(1e-5))
+	if heads := s.heads(); heads != nil {
+		m.w.Set("quern.alignment_heads", heads)
+	}
 }
+
+// englishVocab is the tokens of a vocabulary of English alone.
+const englishVocab = 51864
 
 // vocabulary reads the tokens of text. Those behind them follow from the size: they are of structure, languages and
 // times.
 func (m *WhisperCpp) vocabulary(r *binReader, size int) error {
 	const (
-		english      = 51864 // tokens of a vocabulary of English alone
+		english      = englishVocab
 		multilingual = 51865 // and of all languages: one for text more, and maybe more languages
 	)
 	if size < english || size > multilingual+1 {

@@ -104,6 +104,9 @@ func (l *Loop) prepareJob(r *Request) (j *job, s sched.Request, err error) {
 	if err != nil {
 		return nil, s, err
 	}
+	if reading != nil && reading.output == nn.Aligned && !l.e.model.Has(nn.Aligned) {
+		return nil, s, fmt.Errorf("%s has no heads of attention that are known to follow what is said", l.e.model.Config.Arch)
+	}
 	adapters, err := settled(r.Adapters)
 	if err != nil {
 		return nil, s, err

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/quern-llm/quern/go/model/nn"
 )
@@ -10,7 +11,7 @@ import (
 // belongs to one request.
 type Reader interface {
 	// Reads returns the output, one that has rows of tokens, and the range of prompt tokens whose rows are
-	// requested. Tokens before it may come from the prefix cache.
+	// requested. Tokens before it may come from the prefix cache. Of a source, only nn.Aligned has rows.
 	Reads() (output string, from, to int)
 	// Read receives each of these rows once, in order. A row is valid during the call.
 	Read(i int, row []float32)
@@ -32,6 +33,9 @@ func newReading(r Reader, source, tokens int) (*reading, error) {
 		return nil, nil
 	}
 	output, from, to := r.Reads()
+	if output == nn.Aligned {
+		source = 0
+	}
 	if from < source || from >= to || to > tokens {
 		return nil, fmt.Errorf("rows of tokens %d to %d are wanted, of %d to %d of a prompt", from, to, source, tokens)
 	}
@@ -51,6 +55,9 @@ func (e *Engine) read(items []Item, readers []*reading, call readCall) {
 	for _, output := range [...]string{nn.Logits, nn.Vectors, nn.TokenScores} {
 		e.readOutput(output, items, readers, call)
 	}
+	if slices.ContainsFunc(readers, func(r *reading) bool { return r != nil && r.output == nn.Aligned }) {
+		e.readAligned(items, readers, call)
+	}
 	for k, r := range readers {
 		if r == nil || r.next != r.to || r.ended {
 			continue // not complete, or complete before
@@ -62,6 +69,33 @@ func (e *Engine) read(items []Item, readers []*reading, call readCall) {
 				return e.runner.Row(0)
 			})
 		})
+	}
+}
+
+// readAligned passes the rows of nn.Aligned, which tokens of sources have too: these come first in a pass.
+func (e *Engine) readAligned(items []Item, readers []*reading, call readCall) {
+	source, behind := 0, 0 // where the item's tokens are in the pass
+	for _, it := range items {
+		behind += it.read
+	}
+	for k, it := range items {
+		if r := readers[k]; r != nil && r.output == nn.Aligned {
+			before := it.Seq.Len() - len(it.IDs)
+			call(k, func() {
+				for i, end := max(r.next-before, 0), min(r.to-before, len(it.IDs)); i < end; i++ {
+					at := source + i
+					if i >= it.read {
+						at = behind + i - it.read
+					}
+					r.take(e.runner.Aligned(at))
+				}
+			})
+		}
+		source += it.read
+		behind += len(it.IDs) - it.read
+		for _, b := range it.Branches {
+			behind += len(b.IDs)
+		}
 	}
 }
 

@@ -398,7 +398,7 @@ func (m *Model) WeightBytes() uint64 {
 
 // Has reports whether the model has an output, such as nn.Logits.
 func (m *Model) Has(output string) bool {
-	return slices.ContainsFunc(m.program.Outputs, func(o nn.Output) bool { return o.Name == output })
+	return output == nn.Aligned && m.program.Aligned != nil || slices.ContainsFunc(m.program.Outputs, func(o nn.Output) bool { return o.Name == output })
 }
 
 // Compile-time check: the kernels and the cache use the same block size.

@@ -299,6 +299,19 @@ func (r *Runner) pick(output string, given bool) {
 	}
 }
 
+// Aligned returns what nn.Aligned has of token i of the batch of the last Forward, whose first tokens are those of sources. It is
+// valid until the next Forward.
+func (r *Runner) Aligned(i int) []float32 {
+	if i < 0 || i >= r.ran {
+		panic(fmt.Sprintf("model: what is aligned of token %d of %d", i, r.ran))
+	}
+	kept, sources := r.program.Aligned, r.batch.Sources()
+	if i < sources {
+		return r.bufs.Row(kept.Keys, i)[:kept.Width]
+	}
+	return r.bufs.Row(kept.Queries, i-sources)[:kept.Width]
+}
+
 func (r *Runner) run(rows []int32) {
 	if len(rows) == 0 {
 		return

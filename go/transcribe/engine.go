@@ -17,6 +17,7 @@ import (
 type Engine struct {
 	Request engine.Request // whose flow, priority, deadline and origin all requests have
 	submit  func(*engine.Request) (Ticket, error)
+	config  *model.Config
 	bands   int
 	answer  int // positions
 	region  *mem.Region
@@ -33,7 +34,7 @@ func NewEngine(c *model.Config, b *mem.Budget, submit func(*engine.Request) (Tic
 	if bands == 0 {
 		return nil, ErrModel
 	}
-	e := &Engine{submit: submit, bands: bands, answer: c.NAnswer}
+	e := &Engine{submit: submit, config: c, bands: bands, answer: c.NAnswer}
 	n := (2*tokens + 2) * bands
 	if b == nil {
 		b = mem.NewBudget(uint64(4*n), "a window of sound")

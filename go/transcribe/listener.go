@@ -2,6 +2,7 @@ package transcribe
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/quern-llm/quern/go/chat"
@@ -39,6 +40,17 @@ func (l *Listener) Writes(format string) error {
 	if l.Vocabulary == nil && (format == "srt" || format == "vtt") {
 		return fmt.Errorf("%s needs the times of what is said, which this model does not tell; want text, json or verbose_json, or a model such as "+
 			"Whisper", format)
+	}
+	return nil
+}
+
+// Times returns an error if the model does not tell the times of words.
+func (l *Listener) Times() error {
+	if l.Vocabulary == nil {
+		return errors.New("this model tells no times")
+	}
+	if len(l.Config.Aligned) == 0 {
+		return ErrWords
 	}
 	return nil
 }

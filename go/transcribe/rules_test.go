@@ -81,7 +81,7 @@ func TestSegments(t *testing.T) {
 		{[]int32{at(0), 1, 2}, []float64{0, 30}, 3000},
 		{nil, []float64{0, 30}, 3000},
 	} {
-		list, done := v.segments(c.said, 3000)
+		list, done, _ := v.segments(c.said, 3000)
 		var times []float64
 		for _, s := range list {
 			times = append(times, s.Start, s.End)

@@ -13,6 +13,7 @@ type Segment struct {
 	Text       string
 	Language   string // its code
 	Tokens     []int32
+	Words      []Word // if they are wanted
 
 	// Of the window: its temperature, the mean of its tokens' log-probabilities, how many times smaller compression makes
 	// its text, and how likely it is that nothing is said.
@@ -21,8 +22,8 @@ type Segment struct {
 
 // segments cuts what was said of a window into segments, where two times are side by side. They have times within the
 // window. It returns how much of the window is done with, in hundredths of a second, of `length`: what is behind the
-// last pair of times may have been cut off, and is heard again.
-func (v *Vocabulary) segments(said []int32, length int) (list []Segment, done int) {
+// last pair of times may have been cut off, and is heard again. ended: nothing follows the text.
+func (v *Vocabulary) segments(said []int32, length int) (list []Segment, done int, ended bool) {
 	const hundredths = 100 / Step
 	at := func(id int32) int { return hundredths * int(id-v.times) }
 	n := len(said)
@@ -38,7 +39,7 @@ func (v *Vocabulary) segments(said []int32, length int) (list []Segment, done in
 		if i := lastTime(v, said); i >= 0 && said[i] != v.times {
 			end = at(said[i])
 		}
-		return []Segment{{End: float64(end) / 100, Tokens: said}}, length
+		return []Segment{{End: float64(end) / 100, Tokens: said}}, length, alone
 	}
 	if alone {
 		cuts = append(cuts, n)
@@ -52,9 +53,9 @@ func (v *Vocabulary) segments(said []int32, length int) (list []Segment, done in
 		from = to
 	}
 	if alone {
-		return list, length
+		return list, length, true
 	}
-	return list, at(said[from-1])
+	return list, at(said[from-1]), false
 }
 
 // compression returns how many times smaller compression makes a text: more where it repeats itself.

@@ -7,6 +7,7 @@ package transcribe
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -53,6 +54,7 @@ type Options struct {
 	Translate bool   // into English
 	Prompt    string // text that may have come before, with names and spellings
 	Alone     bool   // windows are not told what was said before them
+	Words     bool   // segments have words with times, and begin and end with them
 
 	Temperatures []float32 // that are tried one after the other; nil: 0 to 1 in steps of 0.2
 	Compression  float64   // a text that compression makes this many times smaller repeats itself; 0: 2.4
@@ -85,12 +87,13 @@ type Result struct {
 	Segments []Segment
 	Tokens   int  // that the model said, in all tries
 	Timeless bool // segments are parts of the sound, and their times are of these
+	Worded   bool // words have times
 }
 
 // Transcribe writes down what is said in samples, Rate of them a second.
 func Transcribe(ctx context.Context, m Model, v *Vocabulary, samples []float32, o Options) (*Result, error) {
 	o.fill()
-	t := &task{Options: o, ctx: ctx, m: m, v: v, out: &Result{Duration: float64(len(samples)) / Rate}}
+	t := &task{Options: o, ctx: ctx, m: m, v: v, out: &Result{Duration: float64(len(samples)) / Rate, Worded: o.Words}}
 	if o.Prompt != "" {
 		t.said = v.tok.EncodePart(" " + strings.TrimSpace(o.Prompt))
 	}
@@ -151,6 +154,7 @@ type task struct {
 	half     int     // tokens that what was said before may have, and what is said
 	window   int     // hundredths of a second of the window
 	language int32   // its token; 0: it is not known yet
+	spoken   float64 // when the last word ended, in seconds
 }
 
 // settle checks the language.
@@ -184,10 +188,22 @@ func (t *task) hear(seek int) (done int, err error) {
 	if why.Silence > t.Options.Silence && why.MeanLogprob <= t.MeanLogprob {
 		return t.window, nil // nothing is said
 	}
-	list, done := t.v.segments(best.Tokens, t.window)
-	for _, s := range list {
-		s.ID, s.Seek, s.Text, s.Language = len(t.out.Segments), seek, t.v.text(s.Tokens), t.out.Language
+	list, done, ended := t.v.segments(best.Tokens, t.window)
+	for i := range list {
+		s := &list[i]
+		s.Seek, s.Text, s.Language = seek, t.v.text(s.Tokens), t.out.Language
 		s.Start, s.End = s.Start+float64(seek)/100, s.End+float64(seek)/100
+	}
+	if t.Words {
+		if err := t.words(list); err != nil {
+			return 0, err
+		}
+		if end := int(math.Round(100*lastWord(list))) - seek; !ended && end > 0 {
+			done = min(end, t.window)
+		}
+	}
+	for _, s := range list {
+		s.ID = len(t.out.Segments)
 		s.Temperature, s.MeanLogprob, s.Compression, s.Silence = why.Temperature, why.MeanLogprob, why.Compression, why.Silence
 		if s.empty() {
 			continue

@@ -26,8 +26,9 @@ func (r *Result) Write(w io.Writer, format, task string) error {
 	case "srt", "vtt":
 		var b strings.Builder
 		b.WriteString(Begin(format))
+		n := 0
 		for i := range r.Segments {
-			b.WriteString(r.Segments[i].Cue(format, i+1))
+			b.WriteString(r.Segments[i].Cues(format, &n))
 		}
 		_, err := io.WriteString(w, b.String())
 		return err
@@ -52,6 +53,20 @@ func (s *Segment) Cue(format string, n int) string {
 	return fmt.Sprintf("%s --> %s\n%s\n\n", clock(s.Start, "."), clock(s.End, "."), text)
 }
 
+// Cues returns the segment as captions: one, or one for each word whose time is known. n is how many there are so far.
+func (s *Segment) Cues(format string, n *int) string {
+	if len(s.Words) == 0 {
+		*n++
+		return s.Cue(format, *n)
+	}
+	var b strings.Builder
+	for _, w := range s.Words {
+		*n++
+		b.WriteString((&Segment{Start: w.Start, End: w.End, Text: w.Text}).Cue(format, *n))
+	}
+	return b.String()
+}
+
 // clock writes a time with hours, minutes, seconds and thousandths.
 func clock(seconds float64, point string) string {
 	ms := int64(math.Round(seconds * 1000))
@@ -63,7 +78,14 @@ type verbose struct {
 	Language string           `json:"language,omitempty"`
 	Duration float64          `json:"duration"`
 	Text     string           `json:"text"`
-	Segments []verboseSegment `json:"segments,omitzero"` // nil: their times are not known
+	Words    []verboseWord    `json:"words,omitzero"`    // nil: their times are not known
+	Segments []verboseSegment `json:"segments,omitzero"` // nil: neither are theirs
+}
+
+type verboseWord struct {
+	Word  string  `json:"word"`
+	Start float64 `json:"start"`
+	End   float64 `json:"end"`
 }
 
 type verboseSegment struct {
@@ -84,10 +106,16 @@ func (r *Result) verbose(task string) verbose {
 	if r.Timeless {
 		return v
 	}
+	if r.Worded {
+		v.Words = []verboseWord{}
+	}
 	v.Segments = []verboseSegment{}
 	for _, s := range r.Segments {
 		v.Segments = append(v.Segments, verboseSegment{s.ID, s.Seek, s.Start, s.End, s.Text, s.Tokens,
 			rounded(s.Temperature), s.MeanLogprob, s.Compression, s.Silence})
+		for _, w := range s.Words {
+			v.Words = append(v.Words, verboseWord{strings.TrimSpace(w.Text), w.Start, w.End})
+		}
 	}
 	return v
 }

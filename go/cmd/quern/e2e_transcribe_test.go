@@ -55,6 +55,8 @@ func TestTranscribeRefuses(t *testing.T) {
 		{[]string{"transcribe", "-m", "demo", sound}, "does not transcribe"},
 		{[]string{"transcribe", "-m", "demo", "--language", "xx", sound}, "--language"},
 		{[]string{"transcribe", "-m", "demo", "--format", "yaml", sound}, "srt"},
+		{[]string{"transcribe", "-m", "demo", "--words", sound}, "--words: text has no times"},
+		{[]string{"transcribe", "-m", "demo", "--words", "--format", "srt", sound}, "does not transcribe"},
 		{[]string{"bench", "-m", "demo", "--sound", sound}, "none of WAV"},
 		{[]string{"bench", "--sound", sound}, "-m"},
 		{[]string{"bench", "-m", "demo", "--sound", sound, "--curve"}, "--sound"},

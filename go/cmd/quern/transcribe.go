@@ -60,6 +60,7 @@ chat do not tell; verbose_json has all that is known, as OpenAI's API does.
 	fs.BoolVar(&f.options.Translate, "translate", false, "write it in English")
 	fs.StringVar(&f.options.Prompt, "prompt", "", "`TEXT` that may have come before: names and words that are spelt so")
 	fs.BoolVar(&f.options.Alone, "no-context", false, "do not tell the model what was said before: a text that repeats itself ends sooner")
+	fs.BoolVar(&f.options.Words, "words", false, "tell the times of words: in verbose_json, and as captions of a word each in srt and vtt")
 	fs.BoolVar(&f.once, "no-fallback", false, "do not try again at higher temperatures what is unlikely or repeats itself")
 	fs.BoolVar(&f.speed, "verbose", false, "say how long it took, on standard error")
 	llamaFlags(fs, llamaflags.Common)
@@ -75,6 +76,9 @@ func (f *transcribeFlags) run(cmd *cobra.Command, files []string) (err error) {
 		if f.options.Language, err = transcribe.LanguageCode(f.language); err != nil {
 			return usagef("--language: %v", err)
 		}
+	}
+	if f.options.Words && (f.format == "text" || f.format == "json") {
+		return usagef("--words: %s has no times; want --format verbose_json, srt or vtt", f.format)
 	}
 	if f.once {
 		f.options.Temperatures = []float32{0}
@@ -102,6 +106,9 @@ func (f *transcribeFlags) run(cmd *cobra.Command, files []string) (err error) {
 	}
 	if err == nil {
 		err = l.Writes(f.format)
+	}
+	if err == nil && f.options.Words {
+		err = l.Times()
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", f.model.path, err)
@@ -148,15 +155,14 @@ func (f *transcribeFlags) file(
 	o.Progress = func(done, total float64) { bar.update(uint64(done), uint64(total)) }
 	write := map[string]func(s *transcribe.Segment) string{
 		"text": (*transcribe.Segment).Line,
-		"srt":  func(s *transcribe.Segment) string { return s.Cue(f.format, cues) },
-		"vtt":  func(s *transcribe.Segment) string { return s.Cue(f.format, cues) },
+		"srt":  func(s *transcribe.Segment) string { return s.Cues(f.format, &cues) },
+		"vtt":  func(s *transcribe.Segment) string { return s.Cues(f.format, &cues) },
 	}[f.format]
 	if write != nil {
 		if _, err := io.WriteString(out, transcribe.Begin(f.format)); err != nil {
 			return err
 		}
 		o.Segment = func(s transcribe.Segment) error {
-			cues++
 			_, err := io.WriteString(out, write(&s))
 			return cmp.Or(err, out.Flush())
 		}

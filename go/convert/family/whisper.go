@@ -45,6 +45,17 @@ func whisperKeys(k *lang.Keys) {
 	k.N("context_length", k.Count("max_target_positions"))
 	k.N("encoder.context_length", k.Count("max_source_positions"))
 	k.N("num_mel_bins", k.Count("num_mel_bins"))
+	var heads []uint32
+	for _, pair := range generationList(k.Config, "alignment_heads") {
+		list, _ := pair.([]any)
+		if len(list) != 2 {
+			k.Fail("alignment_heads has %.40v, want pairs of a layer and a head", pair)
+		}
+		heads = append(heads, k.Integers("alignment_heads", list)...)
+	}
+	if heads != nil {
+		k.Ns("quern.alignment_heads", heads)
+	}
 }
 
 // whisperVocab names the tokens of times, which tokenizers may leave out, and sets what is never generated. Texts are

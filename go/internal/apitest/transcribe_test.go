@@ -72,6 +72,41 @@ func TestTranscribe(t *testing.T) {
 	}
 }
 
+// Segments have their words with times where they are wanted.
+func TestSpokenWords(t *testing.T) {
+	t.Parallel()
+	m := listener(t)
+	s := quern.Speech{Audio: speechtest.WAV(3 * 16000), Language: "de", Temperature: new(0.0), Words: true}
+	whole, err := m.Transcript(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := ""
+	for _, segment := range whole.Segments {
+		for _, w := range segment.Words {
+			if text += w.Text; w.Start < 0 || w.End < w.Start || w.End > whole.Duration {
+				t.Errorf("%+v of %v", w, whole.Duration)
+			}
+		}
+	}
+	if strings.TrimSpace(text) != whole.Text || text == "" {
+		t.Errorf("words %q of %q", text, whole.Text)
+	}
+	says := scripted.Model{Scripts: []scripted.Script{{Text: "Hello."}}}
+	file, err := says.GGUF()
+	if err != nil {
+		t.Fatal(err)
+	}
+	deaf, err := quern.Open(t.Context(), "deaf", quern.WithReaderAt(bytes.NewReader(file), int64(len(file))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer deaf.Close()
+	if _, err := deaf.Transcript(t.Context(), s); !errors.Is(err, quern.ErrUnsupported) {
+		t.Errorf("a model that does not hear: %v", err)
+	}
+}
+
 // A model that chats and hears transcribes too, part by part.
 func TestTranscribeByChat(t *testing.T) {
 	t.Parallel()

@@ -14,6 +14,7 @@ var whisper = Arch{
 		k.FeedForward()
 		k.DecoderLayers()
 		k.Hears()
+		k.Aligns()
 	},
 	build: func(b *Builder) {
 		b.Begin()

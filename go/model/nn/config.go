@@ -31,6 +31,7 @@ type Config struct {
 	Start   []int32       // the tokens that an answer begins with: one, and what is forced behind it
 	NSide   int           // positions that a source may have at most, and an answer as many, by their tables; 0: any
 	NAnswer int           // of an answer, where they are not NSide
+	Aligned []AlignedHead // of a decoder, whose attention to the source follows what is said
 	Sound   Sound         // that an encoder hears, in place of a text; the zero value: it reads a text
 
 	Loops    int    // runs of the layers of the file; 0: one

@@ -84,7 +84,33 @@ func (l Layer) keepSource(act kernel.Act, key, value kernel.Matrix) {
 			{Matrix: value, Bias: l.optional("cross_attn_v.bias", value.Out), Col: col[2]},
 		},
 	})
+	if a := l.aligns(); a != nil {
+		l.align(a.Keys, buf, col[1])
+	}
 	l.Add(kernel.StoreKV{Heads: l.crossHeads(buf, col), Eps: l.Config.Eps, Scale: 1})
+}
+
+// aligns returns where what heads attend by is kept, nil if there are none that align.
+func (l Layer) aligns() *Alignment {
+	if n := l.alignStep() * len(l.Config.Aligned); n > 0 && l.Program.Aligned == nil {
+		l.Program.Aligned = &Alignment{l.Floats("aligned keys", kernel.TokRows, n), l.Floats("aligned", kernel.TokRows, n), n}
+	}
+	return l.Program.Aligned
+}
+
+// alignStep is the columns of a head.
+func (l Layer) alignStep() int { return kernel.Pad(l.Config.Layers[0].HeadDim) }
+
+// align keeps the heads of the layer that align, of those side by side from a column of a buffer on.
+func (l Layer) align(to, buf kernel.Buf, from int) {
+	for i, h := range l.Config.Aligned {
+		if h.Layer == l.Index {
+			l.Add(kernel.NormRows{
+				Dst: to, DstCol: i * l.alignStep(), Src: buf, SrcCol: from + h.Head*l.HeadDim, Cols: l.HeadDim, Segs: 1,
+				Kind: kernel.NoNorm, Scale: 1,
+			})
+		}
+	}
 }
 
 // CrossAttention is the attention of a decoder to the source.
@@ -97,6 +123,9 @@ func (l Layer) CrossAttention() Sublayer {
 		l.Add(kernel.Matmul{
 			Dst: buf, Act: act, Parts: []kernel.Part{{Matrix: query, Bias: l.optional("cross_attn_q.bias", nq)}},
 		})
+		if a := l.aligns(); a != nil {
+			l.align(a.Queries, buf, 0)
+		}
 		heads := l.crossHeads(buf, [3]int{})
 		l.Add(kernel.StoreKV{Heads: heads, Eps: l.Config.Eps, Scale: l.AttnScale, QueriesOnly: true})
 		l.Add(kernel.Attend{Heads: heads, Dst: att, Side: kernel.SourceSide})

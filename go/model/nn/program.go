@@ -16,6 +16,13 @@ type Program struct {
 	Cuts    [][]Cut        // of an encoder of rows: where parts of each layer end, but for the last
 	Outputs []Output       // outputs available for the tokens of a batch
 	Next    *Next          // what drafts; nil unless Config.Drafts
+	Aligned *Alignment     // see Config.Aligned; nil if there are none
+}
+
+// An Alignment is buffers that have rows after a batch: one of the tokens of sources, and one of those behind.
+type Alignment struct {
+	Keys, Queries kernel.Buf
+	Width         int
 }
 
 // A Cut ends a part of a layer of an encoder of rows, which runs for all tokens before the next part does.
@@ -63,6 +70,10 @@ const (
 	Embeddings = "embeddings" // of an encoder of rows: what a text model has in place of those of words
 	Between    = "between"    // the same: what the layers that follow run over in place of its tokens
 )
+
+// Aligned is what attention to the source is made of in the heads of Config.Aligned, side by side: the keys of the tokens of a
+// source, and the queries of those behind it. It is no Output: all tokens have it after a batch.
+const Aligned = "aligned"
 
 // A Tier is the types of keys and values that are From to To positions old: see kernel.Group. The first tier is the
 // youngest.

@@ -18,6 +18,37 @@ func (k *Keys) Hears() {
 	c.NCtx = c.NSide + c.NAnswer
 }
 
+// An AlignedHead is a head of cross-attention in a layer of the decoder.
+type AlignedHead struct{ Layer, Head int }
+
+// alignedHeads is the key of these heads: the layer and the number of each, as Whisper's checkpoints list them.
+const alignedHeads = Own + "alignment_heads"
+
+// maxAligned bounds how many there are.
+const maxAligned = 64
+
+// Aligns reads which heads of cross-attention follow what is said, where the file says it. Layers have been read.
+func (k *Keys) Aligns() {
+	if !k.Has(alignedHeads) {
+		return
+	}
+	all, err := k.File.Ints(k.Name(alignedHeads))
+	k.Check(err)
+	if len(all)%2 != 0 || len(all) == 0 || len(all) > 2*maxAligned {
+		k.Fail(alignedHeads, "%d numbers, want a layer and a head for each of 1 to %d", len(all), maxAligned)
+	}
+	for i := 0; i < len(all); i += 2 {
+		il, head := all[i], all[i+1]
+		if il < 0 || il >= int64(len(k.Config.Layers)) || head < 0 || head >= int64(k.Config.Layers[il].NHead) {
+			k.Fail(alignedHeads, "head %d of layer %d, which the decoder lacks", head, il)
+		}
+		if l := k.Config.Layers[il]; l.NHead != l.NHeadKV {
+			k.Fail(alignedHeads, "%d heads of keys for %d, want as many", l.NHeadKV, l.NHead)
+		}
+		k.Config.Aligned = append(k.Config.Aligned, AlignedHead{int(il), int(head)})
+	}
+}
+
 // Bands reads the bands of a frame.
 func (k *Keys) Bands() { k.Config.Sound.Bands = k.Int("num_mel_bins", 1, maxBands) }
 

@@ -67,7 +67,7 @@ func (q *transcriptionQuery) Fields() []field.Field {
 	}
 	return append(list,
 		field.Setting("language", field.Text(&q.language), "Its code, such as de; by default the one that is heard."),
-		field.Setting("timestamp_granularities[]", &q.times, "segment; times of words are not supported."))
+		field.Setting("timestamp_granularities[]", &q.times, "segment, word or both, with verbose_json. Words are heard once more, which takes as long as hearing."))
 }
 
 // A fileField is a file of a form, which is read apart from the other fields.
@@ -123,6 +123,11 @@ func (s *API) transcribe(req *answer.Request, q *transcriptionQuery) error {
 	}
 	if l.Vocabulary == nil && len(q.times) > 0 {
 		return reply.Invalid("timestamp_granularities[]", "this model tells no times; leave it out")
+	}
+	if o.Words {
+		if err := l.Times(); err != nil {
+			return reply.Invalid("timestamp_granularities[]", "%v", err)
+		}
 	}
 	asked, err := req.Asked(&q.Reads)
 	if err != nil {
@@ -197,9 +202,12 @@ func (q *transcriptionQuery) options() (o transcribe.Options, err error) {
 	if q.stream && q.format != "json" && q.format != "text" {
 		return o, reply.Invalid("stream", "true, want response_format json or text with it, not %s", q.format)
 	}
-	if slices.ContainsFunc(q.times, func(s string) bool { return s != "segment" }) {
-		return o, reply.Invalid("timestamp_granularities[]", "%s, want segment; times of words are not supported",
-			field.Quote(strings.Join(q.times, " ")))
+	if slices.ContainsFunc(q.times, func(s string) bool { return s != "segment" && s != "word" }) {
+		return o, reply.Invalid("timestamp_granularities[]", "%s, want segment or word", field.Quote(strings.Join(q.times, " ")))
+	}
+	o.Words = slices.Contains(q.times, "word")
+	if o.Words && q.format != "verbose_json" && q.format != "srt" && q.format != "vtt" {
+		return o, reply.Invalid("timestamp_granularities[]", "word, want response_format verbose_json, srt or vtt with it, not %s", q.format)
 	}
 	o.Prompt, o.Translate = q.prompt, q.translate
 	if q.temperature > 0 {

@@ -84,7 +84,12 @@ func TestTranscriptions(t *testing.T) {
 		{[]string{"temperature", "2"}, 400, []string{"temperature: 2, want a number from 0 to 1"}},
 		{[]string{"temperature", "hot"}, 400, []string{"temperature: "}},
 		{[]string{"response_format", "yaml"}, 400, []string{"response_format: "}},
-		{[]string{"timestamp_granularities[]", "word"}, 400, []string{"timestamp_granularities[]: ", "want segment"}},
+		{[]string{"timestamp_granularities[]", "word", "response_format", "verbose_json"}, 200,
+			[]string{`"words":[{"word":"` + says + `","start":`, `"segments":[{`}},
+		{[]string{"timestamp_granularities[]", "word", "timestamp_granularities[]", "segment", "response_format", "vtt"}, 200,
+			[]string{"WEBVTT\n\n00:00:00."}},
+		{[]string{"timestamp_granularities[]", "word"}, 400, []string{"timestamp_granularities[]: word, want response_format verbose_json, srt or vtt with it, not json"}},
+		{[]string{"timestamp_granularities[]", "letter"}, 400, []string{"timestamp_granularities[]: ", "want segment or word"}},
 		{[]string{"file", second}, 400, []string{"file: given twice"}},
 	} {
 		status, got := form(t, s, path, append([]string{"file", second, "model", "any"}, c.fields...)...)
