@@ -75,6 +75,62 @@ func (c eye) picture() *picture.RGB {
 	return p
 }
 
+// Layers of encoders may have more operations than a plan has: those of Granite Vision with the heads of its models.
+func TestManyHeads(t *testing.T) {
+	all := eyes(t)
+	c := all[slices.IndexFunc(all, func(c eye) bool { return c.Name == "granite4_vision" })]
+	w := gguf.NewWriter()
+	for _, line := range c.Keys {
+		words := strings.Fields(line)
+		value := keyValue(t, words[1], words[2:])
+		switch words[0] {
+		case "clip.vision.embedding_length":
+			value = uint32(18 * 64)
+		case "clip.vision.attention.head_count":
+			value = uint32(18)
+		}
+		w.Set(words[0], value)
+	}
+	for _, line := range c.Tensors {
+		words := strings.Fields(line)
+		var dims []uint64
+		size := 4
+		for _, word := range words[1 : len(words)-2] {
+			d := number(t, word)
+			if d == 128 {
+				d = 18 * 64
+			}
+			dims, size = append(dims, uint64(d)), size*d
+		}
+		for il := range 2 {
+			name := strings.Replace(words[0], "#", strconv.Itoa(il), 1)
+			w.AddTensor(name, gguf.F32, dims, gguf.Bytes(make([]byte, size)))
+			if name == words[0] {
+				break
+			}
+		}
+	}
+	outline, err := w.Outline()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, _, err := SurveyEncoder(Outline("wide", outline), projector.Sight, EncoderFile, kvEncoder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := s.find(Packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	most := 0
+	for _, ops := range f.program.Layers {
+		most = max(most, len(ops))
+	}
+	if most <= 2*mostOps {
+		t.Errorf("%d operations at most in a layer: no more than a plan has", most)
+	}
+}
+
 func eyes(t testing.TB) (all []eye) {
 	t.Helper()
 	data, err := os.ReadFile("testdata/eyes.json")

@@ -64,6 +64,40 @@ func newPlans(p *nn.Program, w *weights) (_ *plans, err error) {
 	return ps, nil
 }
 
+// checkPlans checks every operation of a program. Those of an encoder of rows may be more than a plan has: see stage.
+func checkPlans(p *nn.Program, w *weights) error {
+	if p.Cuts == nil {
+		ps, err := newPlans(p, w)
+		if err != nil {
+			return err
+		}
+		ps.close()
+		return nil
+	}
+	check := func(what string, ops []kernel.Op) error {
+		all, err := planned(p.Bufs, ops)
+		if err != nil {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+		all.close()
+		return nil
+	}
+	if err := check("patches", p.Begin); err != nil {
+		return err
+	}
+	for il, ops := range p.Layers {
+		if err := check(fmt.Sprintf("layer %d", il), ops); err != nil {
+			return err
+		}
+	}
+	for _, out := range p.Outputs {
+		if err := check(out.Name, out.Ops); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // all returns the plans in execution order.
 func (ps *plans) all() []*kernel.Plan {
 	var guesses []*kernel.Plan

@@ -149,11 +149,9 @@ func (s *Survey) find(r Residency) (*find, error) {
 	if err := s.unknown(w); err != nil {
 		return nil, err
 	}
-	ps, err := newPlans(p, w) // checks every operation
-	if err != nil {
+	if err := checkPlans(p, w); err != nil {
 		return nil, err
 	}
-	ps.close()
 	s.finds[i] = &find{w, p}
 	return s.finds[i], nil
 }
