@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/quern-llm/quern/go/kernel"
 )
@@ -26,6 +25,15 @@ const (
 	// as NormHeadOptional, by the model's kind of norm with biases
 	NormCenteredOptional
 )
+
+// beforeStore reports whether heads are normalised by operations of their own, and not as keys are stored.
+func (n QKNorm) beforeStore() bool {
+	switch n {
+	case NormEachHead, NormRow, NormRowOptional, NormUnweighted, NormGain, NormEachCentered, NormCenteredOptional:
+		return true
+	}
+	return false
+}
 
 // GateKind says where the output gate of an attention comes from.
 type GateKind int
@@ -102,17 +110,23 @@ func (l Layer) Attention(a Attention) Sublayer {
 		h.In = append(h.In, in...)
 	}
 	h.Run = func(act kernel.Act) {
-		if a.Clipped {
+		apart := l.role == ofRows && !a.Clipped // queries, the first part, are computed later: see queriesApart
+		input := l.ops[len(l.ops)-1]            // what act is from
+		switch {
+		case a.Clipped:
 			l.clippedQueries(q)
-		} else {
+		case apart:
+			l.Add(kernel.Matmul{Dst: q.buf, Act: act, Parts: q.parts[1:], Limit: l.Config.AttnLimit})
+		default:
 			l.Add(kernel.Matmul{Dst: q.buf, Act: act, Parts: q.parts, Limit: l.Config.AttnLimit})
 		}
 		for i, d := range adapters {
 			l.addAdapter(act, d, q.buf, q.parts[i].Col)
 		}
-		if slices.Contains([]QKNorm{NormEachHead, NormRow, NormRowOptional, NormUnweighted, NormGain, NormEachCentered,
-			NormCenteredOptional}, a.QKNorm) {
-			l.normHeads(a.QKNorm, q, "attn_q_norm", q.col[0], l.NHead)
+		if a.QKNorm.beforeStore() {
+			if !apart {
+				l.normHeads(a.QKNorm, q, "attn_q_norm", q.col[0], l.NHead)
+			}
 			l.normHeads(a.QKNorm, q, "attn_k_norm", q.col[1], l.NHeadKV)
 		}
 		if a.ValueNorm && !l.SharedKV {
@@ -126,9 +140,14 @@ func (l Layer) Attention(a Attention) Sublayer {
 			Group: kv.group, KVOffset: kv.offset, Tiers: kv.tiers,
 		}
 		even := kv.even
-		l.turn(heads)
+		if !apart {
+			l.turn(heads, l.NHead, 0)
+		}
+		l.turn(heads, l.NHeadKV, 1)
 		l.Add(l.store(a, heads, even))
-		if l.role == ofRows {
+		if apart {
+			l.queriesApart(a, q, heads, even, input, act)
+		} else if l.role == ofRows {
 			heads.QKV, heads.Col[0] = l.keepQueries(q), 0
 		}
 		att := l.Floats("att", kernel.TokRows, nOut)
@@ -322,7 +341,21 @@ func (l Layer) queries(a Attention) projection {
 			check(fmt.Errorf("tensor %q: %d rows of queries and %d of keys, want multiples of %d", l.prefix+fused, nq,
 				nk, kernel.Panel))
 		}
-		if !l.Has("attn_qkv.bias") && l.Has("attn_q.bias") { // though the matrices are one
+		if l.role == ofRows && !a.Clipped { // apart: see queriesApart
+			bias := bias("attn_qkv.bias", nq+nk+nv)
+			if bias == nil && l.Has("attn_q.bias") {
+				bias = l.biasesOf(nq, nk, nv)
+			}
+			for _, of := range [][2]int{{0, nq}, {nq, nq + nk + nv}} {
+				from, end := of[0], of[1]
+				part := kernel.Part{Matrix: l.rows(fused, l.Config.NEmbd, nq+nk+nv, from, end-from, 1), Col: from}
+				if bias != nil {
+					part.Bias = bias[from:kernel.Pad(end)]
+				}
+				q.names, q.parts = append(q.names, l.prefix+fused), append(q.parts, part)
+			}
+			width = kernel.Pad(nq + nk + nv)
+		} else if !l.Has("attn_qkv.bias") && l.Has("attn_q.bias") { // though the matrices are one
 			biased("attn_qkv", nq+nk+nv, l.biasesOf(nq, nk, nv))
 		} else {
 			part("attn_qkv", nq+nk+nv)
@@ -474,18 +507,15 @@ func (l Layer) store(a Attention, heads kernel.Heads, even balance) kernel.Store
 	return s
 }
 
-// turn rotates the dimensions of queries and keys that the layer's second rotation is of.
-func (l Layer) turn(heads kernel.Heads) {
+// turn rotates the dimensions of n heads that the layer's second rotation is of: of queries, which are part 0, or of keys, 1.
+func (l Layer) turn(heads kernel.Heads, n, part int) {
 	r := l.Turned
 	if r.Style == kernel.RopeNone {
 		return
 	}
-	for i, n := range []int{l.NHead, l.NHeadKV} {
-		of := heads
-		of.NHead, of.NHeadKV, of.Tiers = n, n, nil
-		of.Col = [3]int{heads.Col[i], heads.Col[i], heads.Col[i]}
-		l.Add(kernel.StoreKV{
-			Heads: of, Rope: r.Style, RopeAt: r.At, NRot: r.NRot, Table: l.ropeTable(r), Scale: 1, QueriesOnly: true,
-		})
-	}
+	col := heads.Col[part]
+	heads.NHead, heads.NHeadKV, heads.Tiers, heads.Col = n, n, nil, [3]int{col, col, col}
+	l.Add(kernel.StoreKV{
+		Heads: heads, Rope: r.Style, RopeAt: r.At, NRot: r.NRot, Table: l.ropeTable(r), Scale: 1, QueriesOnly: true,
+	})
 }

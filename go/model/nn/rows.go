@@ -13,7 +13,7 @@ import (
 // Encoders of rows: their tokens are the patches of a picture or the frames of a sound, which bring a row of numbers each
 // (kernel.Batch.Bring) in place of a word. Each token sees all of them. They are more than a pass has, so that passes run
 // over a part of the tokens at a time: the residual has all of them, and each layer runs first up to what it keeps of a
-// token, its queries, keys and values, for all tokens, and then the rest. What is kept is of one layer.
+// token, its keys and values, for all tokens, and then its queries and the rest. What is kept is of one layer.
 
 // ReadRowKeys returns the configuration of an encoder of rows whose keys begin with stem, such as "clip.vision". What read
 // asks for comes after the sizes that all have.
@@ -191,6 +191,21 @@ func (b *Builder) rowLayer(l Layer, build func(l Layer)) {
 	build(l)
 	b.Program.Layers = append(b.Program.Layers, b.Take())
 	b.Program.Cuts = append(b.Program.Cuts, b.cuts)
+}
+
+// queriesApart ends a part of the layer, after keys and values are stored, and computes queries: from the residual again, which
+// input normalises. So they are of a slice of the tokens, and those of all are kept nowhere.
+func (l Layer) queriesApart(a Attention, q projection, heads kernel.Heads, even balance, input kernel.Op, act kernel.Act) {
+	l.cut()
+	l.Add(input)
+	l.Add(kernel.Matmul{Dst: q.buf, Act: l.Only(act, q.parts[0].Matrix), Parts: q.parts[:1], Limit: l.Config.AttnLimit})
+	if a.QKNorm.beforeStore() {
+		l.normHeads(a.QKNorm, q, "attn_q_norm", q.col[0], l.NHead)
+	}
+	l.turn(heads, l.NHead, 0)
+	store := l.store(a, heads, even)
+	store.QueriesOnly = true
+	l.Add(store)
 }
 
 // keepQueries ends the half of a layer that runs for all tokens before any attends, and returns the buffer with their
