@@ -89,4 +89,11 @@ func TestSenseExperts(t *testing.T) {
 		}
 	}
 	near("the same with each other's matrices", mixed[:3], other[:3])
+
+	// The same numbers in other types, as files have them whose matrices are quantized by their names.
+	types := read(t, path)
+	for _, name := range []string{"blk.0.vis_attn_qkv.weight", "blk.1.vis_down.weight", "blk.1.ffn_up.weight", "blk.2.attn_output.weight"} {
+		types.floats(t, name)
+	}
+	near("matrices of several types", of(types, true, rows(nn.Unseen, nn.Seen, nn.Unseen)), mixed)
 }
