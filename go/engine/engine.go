@@ -37,10 +37,12 @@ const hotPurpose = "pages of mapped weights"
 
 const (
 	defaultBatch = 512
-	// maxOut is how many rows of logits are computed at a time. More would cost
-	// half a megabyte each with a vocabulary of 128k; at this many, reading the
-	// output matrix no longer decides the time.
+	// maxOut is how many rows of logits a request has in a pass, and how many are computed at a time at least: at
+	// this many, reading the output matrix no longer decides the time of few cores.
 	maxOut = 32
+	// outBytes bounds the rows that are computed at a time for more requests than that. Each slice of them reads the
+	// output matrix once more, and while its tokens are sampled the threads of the pool have nothing to do.
+	outBytes = 64 << 20
 	// maxContext bounds the context that can be configured: positions are 32-bit.
 	maxContext = 1 << 28
 )

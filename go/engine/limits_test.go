@@ -41,6 +41,46 @@ func TestHold(t *testing.T) {
 	}
 }
 
+// Logits of many requests are computed at once, as far as there is memory for rows of the vocabulary.
+func TestRowsOfManyRequests(t *testing.T) {
+	for _, c := range []struct{ vocab, sequences, want int }{
+		{128256, 1, 32}, {128256, 32, 32}, {128256, 64, 64}, {128256, 1000, 130}, {32000, 1000, 524}, {32000, 500, 500}, {1 << 28, 1000, 32}, {0, 40, 40},
+	} {
+		if got := outRows(c.vocab, c.sequences); got != c.want {
+			t.Errorf("%d requests, vocabulary of %d: %d rows, want %d", c.sequences, c.vocab, got, c.want)
+		}
+	}
+	e := open(t, testdata.Path(t, "models/TinyStories-656K-f16.gguf"), Config{Ctx: 64, Sequences: 40})
+	if len(e.logits) != 40 {
+		t.Fatalf("room for %d rows", len(e.logits))
+	}
+	var items []Item
+	for i := range 40 {
+		s := e.NewSequence()
+		defer s.Close()
+		items = append(items, Item{Seq: s, IDs: []int32{int32(300 + i)}, Rows: 1})
+	}
+	leave := e.device.enter()
+	defer leave()
+	if err := e.pass(canceler{ctx: t.Context()}, items); err != nil {
+		t.Fatal(err)
+	}
+	calls := 0
+	err := e.heads(items, func(parts []part) error {
+		calls++
+		for _, p := range parts {
+			if p.item%13 == 0 {
+				alone := logits(t, open(t, testdata.Path(t, "models/TinyStories-656K-f16.gguf"), Config{Ctx: 64}), items[p.item].IDs[:1], nil)
+				mustEqual(t, "a request of 40", map[int][]float32{0: p.rows[0]}, alone)
+			}
+		}
+		return nil
+	})
+	if err != nil || calls != 1 {
+		t.Errorf("%d calls: %v", calls, err)
+	}
+}
+
 // The largest number of whole blocks for which there is memory.
 func TestRoomFor(t *testing.T) {
 	const block = kvcache.BlockTokens

@@ -17,7 +17,7 @@ func (l *Loop) slotBytes() int {
 	if l.e.model.Config.BothWays {
 		return l.shortText()
 	}
-	return generate.Bytes(l.e.model.Config.NVocab, len(l.e.logits)) + l.e.mtp.bytes() + l.shortText()
+	return generate.Bytes(l.e.model.Config.NVocab, min(maxOut, len(l.e.logits))) + l.e.mtp.bytes() + l.shortText()
 }
 
 // shortText returns the memory of a slot for a text: with the usual samplers, of 10,000 tokens.

@@ -107,8 +107,13 @@ func (c *Config) use(s *model.Survey, threads int) model.Use {
 			u.Batch += u.Sequences * len(s.Config.Start)
 		}
 	}
-	u.MaxOut = min(maxOut, u.Batch)
+	u.MaxOut = min(outRows(s.Config.NVocab, u.Sequences), u.Batch)
 	return u
+}
+
+// outRows returns how many rows of logits are computed at a time for so many sequences.
+func outRows(nVocab, sequences int) int {
+	return max(maxOut, min(sequences, outBytes/(4*max(nVocab, 1))))
 }
 
 // place decides whether the weights are packed, streamed or mapped with so much free memory, and returns the

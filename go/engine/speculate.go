@@ -69,7 +69,7 @@ func (l *Loop) draft() {
 	l.mu.Lock()
 	l.offered = false
 	for _, j := range fresh {
-		if drafts := j.gen.Drafts(len(l.e.logits)); len(drafts) > 0 {
+		if drafts := j.gen.Drafts(min(maxOut, len(l.e.logits))); len(drafts) > 0 {
 			l.sched.Drafted(j.id, drafts)
 			l.offered = true
 		}
