@@ -33,7 +33,7 @@ VERSION ?=
 VCS     := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo true || echo false)
 LDFLAGS := -s -w -X main.version=$(VERSION) -linkmode external -extldflags "-static"
 
-.PHONY: help all setup lib lib-asan lib-clang libquern run test check check-clang sanitize bench rivals report image release lint fuzz mutate golden clean
+.PHONY: help all setup lib lib-asan lib-clang libquern run test test-vm check check-clang sanitize bench rivals report image release lint fuzz mutate golden clean
 .DELETE_ON_ERROR:
 
 all: lib
@@ -70,6 +70,10 @@ run: all
 
 test:
 	@scripts/test.sh
+
+# What needs several NUMA nodes, in a virtual machine.
+test-vm: lib
+	@BUILD=$(BUILD) scripts/test_vm.sh
 
 check: lib
 	@scripts/check.sh $(BUILD)/csrc/check

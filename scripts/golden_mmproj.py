@@ -71,7 +71,6 @@ LEFT_OUT = {"mistral3": ("v.token_embd.img_break", "language_model.model.embed_t
 PUBLISHED = {
     "gemma3": [(r"^vision_tower\.", TOWER[0]), ],
     "lfm2": [(r"^model\.vision_tower\.", "model.vision_tower.vision_model.")],
-    "granite4vision": [(r"^model\.vision_tower\.", "model.vision_tower.vision_model.")],
     "internvl": [(r"^(vision_tower|multi_modal_projector)\.", r"model.\1.")],
 }
 
@@ -470,57 +469,6 @@ FOREIGN |= {
         | norm("sound_projection.norm", 32, False) | linear("sound_projection.linear1", 48, 32, False)
         | linear("sound_projection.linear2", 32, 48, False)),
 }
-SAM = dict(width=64, layers=4, heads=2, global_attn_indexes=[1], downsample_channels=[40, 32])
-SAM_SHAPES = {
-    "model.sam_model.pos_embed": [1, 4, 4, 64], "model.sam_model.patch_embed.proj.weight": [64, 3, 4, 4],
-    "model.sam_model.patch_embed.proj.bias": [64], "model.sam_model.neck.0.weight": [24, 64, 1, 1],
-    "model.sam_model.neck.2.weight": [24, 24, 3, 3], "model.sam_model.net_2.weight": [40, 24, 3, 3],
-    "model.sam_model.net_3.weight": [32, 40, 3, 3], "model.embed_tokens.weight": [48, 32], "model.view_seperator": [32],
-} | norm("model.sam_model.neck.1", 24) | norm("model.sam_model.neck.3", 24) | layers(
-    "model.sam_model.blocks.", 4, norm("norm1", 64), norm("norm2", 64), {"attn.rel_pos_h": [7, 32], "attn.rel_pos_w": [7, 32]},
-    linear("attn.qkv", 192, 64), linear("attn.proj", 64, 64), linear("mlp.lin1", 96, 64), linear("mlp.lin2", 64, 96))
-FOREIGN |= {
-    "deepseekocr": (
-        dict(TEXT, architectures=["DeepseekOCRForCausalLM"], model_type="deepseek_vl_v2", language_config=dict(TEXT,
-             architectures=["DeepseekV2ForCausalLM"], model_type="deepseek_v2"), vision_config=dict(
-             image_size=64, mlp_ratio=3.7, model_type="vision", width={"clip-l-14-224": dict(heads=2, image_size=16,
-             layers=4, patch_size=4, width=32), "sam_vit_b": SAM})),
-        SAM_SHAPES | {"model.image_newline": [32], "model.vision_model.embeddings.class_embedding": [32],
-                      "model.vision_model.embeddings.patch_embedding.weight": [32, 3, 4, 4],
-                      "model.vision_model.embeddings.position_embedding.weight": [17, 32]}
-        | norm("model.vision_model.pre_layrnorm", 32)
-        | layers("model.vision_model.transformer.layers.", 4, norm("layer_norm1", 32), norm("layer_norm2", 32),
-                 linear("self_attn.qkv_proj", 96, 32), linear("self_attn.out_proj", 32, 32), linear("mlp.fc1", 48, 32),
-                 linear("mlp.fc2", 32, 48)) | linear("model.projector.layers", 32, 64)),
-    "deepseekocr2": (
-        dict(TEXT, architectures=["DeepseekOCR2ForCausalLM"], model_type="deepseek_vl_v2", vision_config=dict(
-             image_size=1024, mlp_ratio=3.7, model_type="vision", layers=4, width={"qwen2-0-5b": dict(dim=32),
-             "sam_vit_b": SAM})),
-        SAM_SHAPES | {"model.qwen2_model.query_768.weight": [4, 32], "model.qwen2_model.query_1024.weight": [9, 32]}
-        | norm("model.qwen2_model.model.model.norm", 32, False)
-        | layers("model.qwen2_model.model.model.layers.", 4, norm("input_layernorm", 32, False),
-                 norm("post_attention_layernorm", 32, False), linear("self_attn.q_proj", 32, 32),
-                 linear("self_attn.k_proj", 16, 32), linear("self_attn.v_proj", 16, 32),
-                 linear("self_attn.o_proj", 32, 32, False), linear("mlp.gate_proj", 48, 32, False),
-                 linear("mlp.up_proj", 48, 32, False), linear("mlp.down_proj", 32, 48, False))
-        | linear("model.projector.layers", 32, 32)),
-    "cogvlm": (
-        dict(TEXT, architectures=["CogVLMForCausalLM"], model_type="cogvlm_x", vision_config=dict(VIT, num_heads=2,
-             num_hidden_layers=4, layer_norm_eps=1e-6, num_positions=17, in_channels=3)),
-        {"model.vision.patch_embedding.cls_embedding": [1, 32], "model.vision.patch_embedding.proj.weight": [32, 3, 4, 4],
-         "model.vision.patch_embedding.proj.bias": [32], "model.vision.patch_embedding.position_embedding.weight": [17, 32],
-         "model.vision.boi": [1, 1, 32], "model.vision.eoi": [1, 1, 32], "model.embed_tokens.weight": [48, 32],
-         "model.layers.0.mlp.vision_mlp.up_proj.weight": [48, 32]}
-        | layers("model.vision.transformer.layers.", 4, norm("input_layernorm", 32), norm("post_attention_layernorm", 32),
-                 linear("attention.query_key_value", 96, 32), linear("attention.dense", 32, 32), linear("mlp.fc1", 48, 32),
-                 linear("mlp.fc2", 32, 48))
-        | linear("model.vision.linear_proj.linear_proj", 48, 32, False) | norm("model.vision.linear_proj.norm1", 48)
-        | linear("model.vision.linear_proj.dense_h_to_4h", 40, 48, False)
-        | linear("model.vision.linear_proj.gate_proj", 40, 48, False)
-        | linear("model.vision.linear_proj.dense_4h_to_h", 32, 40, False)),
-}
-FOREIGN["deepseekocr/unlimited"] = (FOREIGN["deepseekocr"][0] | dict(architectures=["UnlimitedOCRForCausalLM"]),
-    FOREIGN["deepseekocr"][1])
 FOREIGN["step3vl/flash"] = (FOREIGN["step3vl"][0] | dict(architectures=["Step3p7ForConditionalGeneration"],
     model_type="step3p7", text_config=dict(TEXT, model_type="step3p5")), FOREIGN["step3vl"][1])
 
@@ -646,12 +594,6 @@ CASES = {
     "granitespeech/plus": ("granite_speech_plus", dict(encoder_config=dict(GRANITE, cat_hidden_layers=[1]),
         projector_config=dict(QFORMER, encoder_hidden_size=64), window_size=6, downsample_rate=3,
         text_config=dict(model_type="granite")), {}),
-    "granite4vision": ("granite4_vision", dict(vision_config=dict(VIT, hidden_size=64, num_hidden_layers=6, image_size=32,
-        model_type="siglip_vision_model"), qformer_config=dict(model_type="blip_2_qformer", num_hidden_layers=1,
-        cross_attention_frequency=1, intermediate_size=48, use_qformer_text_input=False, hidden_size=64,
-        encoder_hidden_size=64, num_attention_heads=1), text_config=dict(num_hidden_layers=6), downsample_rate="2/4",
-        deepstack_layer_map=[[-1, 0], [-2, 1]], spatial_vision_layer=-1, spatial_target_layers=[2, 3, 4, 5],
-        image_grid_pinpoints=[[32, 32], [32, 64]]), HALF),
     "museglimmer": ("muse_glimmer", dict(vision_config=dict(hidden_size=32, intermediate_size=48, num_hidden_layers=3,
         num_attention_heads=2, patch_size=4, pos_emb_height=4, pos_emb_width=4, merge_size=2),
         projector_hidden_size=48, out_hidden_size=128), HALF),
@@ -676,7 +618,7 @@ FOREIGN_PROCESSOR = {"internvl": CLIP, "kimivl": HALF, "kimik25": dict(HALF, in_
                      max_pixels=4096),
                      "minicpmv46": dict(HALF, scale_resolution=12), "januspro": HALF,
                      "lfm2a": {}, "mimo": dict(CLIP, min_pixels=64, max_pixels=4096), "step3vl": {}, "youtuvl": HALF,
-                     "deepseekocr": HALF, "deepseekocr2": HALF, "cogvlm": CLIP, "resampler": {}, "adapter": {}, "qwen2vl": CLIP, "phi4": dict(HALF, patch_size=4, min_num_patches=4, max_num_patches=256), "nemotronv2": {},
+                     "resampler": {}, "adapter": {}, "qwen2vl": CLIP, "phi4": dict(HALF, patch_size=4, min_num_patches=4, max_num_patches=256), "nemotronv2": {},
                      "exaone45": dict(CLIP, min_pixels=64, max_pixels=4096)}
 
 

@@ -120,13 +120,6 @@ func with(object map[string]any, others map[string]float64) map[string]any {
 	return all
 }
 
-// without returns an object without a name.
-func without(object map[string]any, name string) map[string]any {
-	all := maps.Clone(object)
-	delete(all, name)
-	return all
-}
-
 // signed returns integers as lists of GGUF have them.
 func signed(all []uint32) []int32 {
 	var list []int32

@@ -23,7 +23,7 @@ const arch = "clip"
 var families = []lang.Family{
 	qwen3vl, qwen2vl, qwen25vl, glm4v, gemma3, gemma4, gemma4unified, pixtral, llava, lightOnOCR, idefics3, internvl, lfm2,
 	llama4, kimivl, kimik25, dotsOCR, paddleOCR, hunyuanVL, minicpmv, exaone45, janus,
-	granite4Vision, deepseekOCR, deepseekOCR2, cogvlm, resampler, glmEdge, nemotron, mimo, step3vl, youtuvl, phi4, museGlimmer, minimaxM3,
+	resampler, glmEdge, nemotron, mimo, step3vl, youtuvl, phi4, museGlimmer, minimaxM3,
 	qwen2audio, ultravox, voxtral, musicFlamingo, glmASR, meralion, qwen25omni, qwen3asr, qwen3omni,
 	lfm2audio, graniteSpeech,
 }

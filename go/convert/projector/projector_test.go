@@ -64,15 +64,14 @@ func TestDefaults(t *testing.T) {
 // Checkpoints without their encoders are refused with the reason, and MiniCPM-V of versions that are not known.
 func TestRefused(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"architectures": ["LlavaLlamaForCausalLM"], "hidden_size": 8}`:                                 "another repository",
-		`{"architectures": ["MobileLlamaForCausalLM"], "hidden_size": 8}`:                                "another repository",
-		`{"architectures": ["Nothing"]}`:                                                                 "no projector that is converted",
-		`{"architectures": ["MiniCPMV"], "version": 9.0, "hidden_size": 128, "query_num": 4}`:            "MiniCPM-V 9.0",
-		`{"architectures": ["MiniCPMV"], "version": 2.6, "hidden_size": 128}`:                            "query_num",
-		`{"architectures": ["GlmForCausalLM"], "hidden_size": 8}`:                                        "no vision_config",
-		`{"architectures": ["GraniteSpeechForConditionalGeneration"], "hidden_size": 8}`:                 "no encoder_config",
-		`{"architectures": ["DeepseekOCRForCausalLM"], "hidden_size": 8, "vision_config": {"width": 3}}`: "width",
-		`{"architectures": ["Phi4ForCausalLMV"], "hidden_size": 8, "vision_config": {}}`:                 "patch_size",
+		`{"architectures": ["LlavaLlamaForCausalLM"], "hidden_size": 8}`:                      "another repository",
+		`{"architectures": ["MobileLlamaForCausalLM"], "hidden_size": 8}`:                     "another repository",
+		`{"architectures": ["Nothing"]}`:                                                      "no projector that is converted",
+		`{"architectures": ["MiniCPMV"], "version": 9.0, "hidden_size": 128, "query_num": 4}`: "MiniCPM-V 9.0",
+		`{"architectures": ["MiniCPMV"], "version": 2.6, "hidden_size": 128}`:                 "query_num",
+		`{"architectures": ["GlmForCausalLM"], "hidden_size": 8}`:                             "no vision_config",
+		`{"architectures": ["GraniteSpeechForConditionalGeneration"], "hidden_size": 8}`:      "no encoder_config",
+		`{"architectures": ["Phi4ForCausalLMV"], "hidden_size": 8, "vision_config": {}}`:      "patch_size",
 	} {
 		dir := t.TempDir()
 		for name, text := range map[string]string{"config.json": text, "preprocessor_config.json": "{}"} {

@@ -1,0 +1,146 @@
+package model
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/quern-llm/quern/go/kernel"
+	"github.com/quern-llm/quern/go/kvcache"
+	"github.com/quern-llm/quern/go/machine"
+	"github.com/quern-llm/quern/go/mem"
+)
+
+// pagesOn returns how many of the whole pages of b are on each NUMA node; -1: not there.
+func pagesOn(t *testing.T, b []byte) map[int]int {
+	t.Helper()
+	page := uintptr(os.Getpagesize())
+	from := (uintptr(unsafe.Pointer(&b[0])) + page - 1) / page * page
+	end := (uintptr(unsafe.Pointer(&b[0])) + uintptr(len(b))) / page * page
+	if from >= end {
+		return nil
+	}
+	at, status := make([]uintptr, (end-from)/page), make([]int32, (end-from)/page)
+	for i := range at {
+		at[i] = from + uintptr(i)*page
+	}
+	_, _, errno := unix.Syscall6(unix.SYS_MOVE_PAGES, 0, uintptr(len(at)), uintptr(unsafe.Pointer(&at[0])), 0, uintptr(unsafe.Pointer(&status[0])), 0)
+	if errno != 0 {
+		t.Fatalf("the kernel does not tell where pages are: %v", errno)
+	}
+	on := map[int]int{}
+	for _, s := range status {
+		on[max(int(s), -1)]++
+	}
+	return on
+}
+
+// On a machine of several nodes every panel lies on the node of its place, from a plain file and from a packed one, and
+// keys and values lie on all nodes. make test-vm runs it on one.
+func TestOnNodes(t *testing.T) {
+	m, err := machine.Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.NUMA = machine.NUMADistribute
+	place := m.Place(m.Threads())
+	if len(place.Places) < 2 {
+		if os.Getenv("QUERN_TEST_NODES") != "" {
+			t.Fatalf("%d nodes, %d threads: %+v", len(m.Nodes), m.Threads(), place)
+		}
+		t.Skip("this machine has one NUMA node; make test-vm tests it on two")
+	}
+	at := make([]kernel.Thread, m.Threads())
+	for i := range at {
+		at[i].CPUs, at[i].Place = place.Of(i)
+	}
+	pool, err := kernel.NewPool(len(at), at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	plain := demoFile(t, nil)
+	name := filepath.Join(t.TempDir(), "packed.gguf")
+	var packed bytes.Buffer
+	if _, err := Pack(&packed, plain, Options{Pack: pool.PackInto, Budget: mem.NewBudget(1<<28, "a test")}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, packed.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file, err := OpenFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	ids := []int32{5, 300, 17, 220, 9, 41, 3}
+	one, err := loadFile(t, demoFile(t, nil), Packed, kvF32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := logits(t, one, ids)
+	for what, f := range map[string]*File{"plain": plain, "packed": file} {
+		s, err := NewSurvey(f, kvF32, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x, err := s.Load(Options{Pack: pool.PackInto, Budget: mem.NewBudget(1<<28, "a test"), Residency: Packed, Nodes: place.Nodes()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages := 0
+		for _, m := range x.weights.mats {
+			if !m.anonymous() {
+				continue
+			}
+			for k, p := range place.Places {
+				for node, n := range pagesOn(t, m.Data[k*m.Stride:][:m.PartBytes(m.Places)]) {
+					if node < 0 { // beside the last panel, where another part has one more
+						continue
+					}
+					if node != p.Node {
+						t.Errorf("%s file: %d pages of part %d of %s are on node %d, want %d", what, n, k, m.Name, node, p.Node)
+					}
+					pages += n
+				}
+			}
+		}
+		if pages == 0 {
+			t.Errorf("%s file: no pages", what)
+		}
+		for i, row := range logits(t, x, ids) {
+			for j := range row {
+				if math.Float32bits(row[j]) != math.Float32bits(want[i][j]) {
+					t.Fatalf("%s file: logit %d of token %d differs", what, j, i)
+				}
+			}
+		}
+		fmt.Printf("%s file: %d pages of %d parts are where they should be\n", what, pages, len(place.Places))
+		x.Close()
+	}
+
+	const unit, units = 64 << 10, 256
+	kv, err := kvcache.NewPool(mem.NewBudget(1<<28, "a test"), kvcache.NewLayout(kvcache.Group{Bytes: unit}), unit*units)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer kv.Close()
+	kv.Spread(place.Nodes())
+	memory := kv.Memory(0)
+	for i := 0; i < len(memory); i += os.Getpagesize() {
+		memory[i] = 1
+	}
+	on := pagesOn(t, memory)
+	for _, p := range place.Places {
+		if share := on[p.Node] * len(place.Places); share*4 < 3*len(memory)/os.Getpagesize() {
+			t.Errorf("node %d has %d pages of keys and values of %d", p.Node, on[p.Node], len(memory)/os.Getpagesize())
+		}
+	}
+	fmt.Printf("keys and values: %v pages by node\n", on)
+}
