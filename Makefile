@@ -3,6 +3,8 @@
 #	make help       this list
 #	make            what the build lacks, the C library, bin/quern
 #	make run        a story from the demo model inside, or more: MODEL=FILE PROMPT=TEXT N=TOKENS
+#	make mpi        bin/quern-mpi, with the MPI of this machine, by MPICC=mpicc: for "serve --ranks mpi"
+#	make test-mpi   that with mpirun: the same answers, and what happens when a process is lost
 #	make libquern   the C library for other languages, libquern.so and libquern.a with libquern.h, into build/lib/
 #	make test       every test, C and Go, with a summary at the end
 #	make check      the C kernels, each instruction set against the scalar one
@@ -38,6 +40,15 @@ LDFLAGS := -s -w -X main.version=$(VERSION) -linkmode external -extldflags "-sta
 
 all: lib
 	CGO_ENABLED=1 scripts/go.sh build -buildvcs=$(VCS) -ldflags '$(LDFLAGS)' -o bin/ ./go/cmd/quern
+
+# The compiler wrapper of the MPI that the program will run with: programs of different ones do not fit each other.
+MPICC ?= mpicc
+.PHONY: mpi test-mpi
+mpi: lib
+	CGO_ENABLED=1 QN_TAGS=mpi CC=$(MPICC) scripts/go.sh build -buildvcs=$(VCS) -ldflags '-s -w -X main.version=$(VERSION)' -o bin/quern-mpi ./go/cmd/quern
+
+test-mpi: mpi
+	QUERN_MPI=$(CURDIR)/bin/quern-mpi scripts/go.sh test -count 1 -run TestMPI -v ./go/cmd/quern
 
 help:
 	@sed -n 's/^#\tmake/make/p' Makefile

@@ -1,5 +1,5 @@
 /*
- * quern.h - language-model arithmetic for CPUs: with quern_types.h and quern_ops.h the whole contract
+ * quern.h - language-model arithmetic for CPUs: with quern_types.h, quern_ops.h and quern_ranks.h the whole contract
  * between Go and C.
  *
  * A forward pass is a list of operations (a plan) run over a batch of tokens by a pool of

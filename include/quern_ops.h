@@ -11,6 +11,7 @@
 
 #include <stdint.h>
 
+#include "quern_ranks.h"
 #include "quern_types.h"
 
 #ifdef __cplusplus
@@ -164,14 +165,15 @@ struct qn_norm {
 };
 
 /*
- * QN_OP_ACT: act = n_col columns of src, as activations of each of the kinds that a buffer is named for.
- * With QN_ROWS_HEAD those of head h begin h * heads.step columns further.
+ * QN_OP_ACT: act = n_col columns of src, as activations of each of the kinds that a buffer is named for, from block
+ * `block` of 256 columns on. With QN_ROWS_HEAD those of head h begin h * heads.step columns further.
  * QN_OP_NORM: the same of norm(src). Not QN_ROWS_HEAD.
  */
 struct qn_to_act {
 	struct qn_norm norm; /* of QN_OP_NORM */
 	struct qn_cols src;
 	int32_t n_col;
+	int32_t block;
 	int32_t act[QN_N_ACT]; /* buffers by enum qn_act, -1 for none */
 };
 
@@ -382,11 +384,13 @@ struct qn_moe_gather {
 
 /*
  * QN_OP_MOE_COMBINE: dst[t] = the sum over its pairs, best expert first, of weight * src[pair], or of src[pair] where
- * the input was weighed; or that added to dst. Of experts that return their input src[pair] is same[t].
+ * the input was weighed; or that added to dst. Of experts that return their input src[pair] is same[t]. With n_col
+ * above 0 it is of as many columns from `col` on, and the others of dst stay.
  */
 struct qn_moe_combine {
 	int32_t src, dst;
 	int32_t same; /* buffer; -1: no expert returns its input */
+	int32_t col, n_col;
 	int32_t weighed;
 	int32_t add;
 };
@@ -690,6 +694,37 @@ struct qn_lru {
 	int32_t n_col;
 };
 
+/* ------------------------------------------------------------------ ranks */
+
+#define QN_SHARE_PARTS 6
+
+/*
+ * Columns of rows of floats, or blocks of activations, of which each rank has computed its own. Rank r's are cut[r] up
+ * to cut[r + 1]; in rows of floats they begin at multiples of 16. This rank's begin at `own` of dst, where they may be
+ * in the place of other ranks'.
+ */
+struct qn_share_part {
+	const int32_t *cut; /* [ranks + 1] */
+	int32_t dst, own;
+	int32_t act; /* enum qn_act, -1: rows of floats */
+};
+
+/*
+ * QN_OP_SHARE: ranks exchange parts, and all have the whole after it, or, with to >= 0, rank `to` alone. What they send
+ * and receive lies in `stage` meanwhile, whose rows have QN_SHARE_ROOM(ranks) columns and those of all parts, 80 for a
+ * block of activations. Not QN_ROWS_HEAD. See quern_ranks.h.
+ */
+struct qn_share {
+	struct qn_ranks *ranks;
+	struct qn_share_part part[QN_SHARE_PARTS];
+	int32_t n_part;
+	int32_t stage; /* buffer of floats */
+	int32_t to;    /* -1: all */
+	int32_t step;  /* a number of this exchange, which all ranks know it by */
+};
+
+#define QN_SHARE_ROOM(ranks) (32 * (ranks)) /* for a head and for padding to 64 bytes, of each rank */
+
 /* ------------------------------------------------------------------ an operation */
 
 /* The kinds of operations, with the member of struct qn_op that each has. */
@@ -726,6 +761,7 @@ enum qn_op_kind {
 	QN_OP_LRU,         /* lru */
 	QN_OP_MOE_HEADS,   /* moe_heads */
 	QN_OP_INPUT,       /* input */
+	QN_OP_SHARE,       /* share */
 };
 
 /* One operation. */
@@ -766,6 +802,7 @@ struct qn_op {
 		struct qn_wkv wkv;
 		struct qn_decay decay;
 		struct qn_lru lru;
+		struct qn_share share;
 	};
 };
 

@@ -10,6 +10,7 @@
 # Without the paths of a checkout in them, packages are compiled once for programs, tests and analysers.
 #
 # The tag quernlib has go/kernel link the library, and not the packages of csrc (docs/building.md).
+# QN_TAGS has more, such as mpi (make mpi).
 # The other tags take Go's own resolver and user lookup. Those of a static glibc need its shared
 # one, and as cgo packages they would be built again with every change in C. They leave
 # out a codec of gin's that nobody here speaks and that is a quarter of the binary, and grpc's
@@ -18,5 +19,5 @@ set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 lib=${QN_LIB:-$root/build/csrc} # another one for another CPU: see scripts/test.sh
 stamp=$(cat "$lib/libquern.a" "$root"/include/*.h | sha256sum | cut -c1-15)
-GOFLAGS="$(go env GOFLAGS) -trimpath -tags=netgo,osusergo,nomsgpack,grpcnotrace,quernlib" \
+GOFLAGS="$(go env GOFLAGS) -trimpath -tags=netgo,osusergo,nomsgpack,grpcnotrace,quernlib${QN_TAGS:+,$QN_TAGS}" \
 	CGO_LDFLAGS="-O2 -g -L$lib -Wl,--defsym=quern_stamp=0x$stamp" exec go "$@"

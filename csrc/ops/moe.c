@@ -264,12 +264,19 @@ const struct operation op_moe_gather = {
 	.run = gather_run,
 };
 
+/* The columns end here. */
+static int64_t combine_end(const struct qn_buf *bufs, const struct qn_moe_combine *op)
+{
+	return op->n_col ? (int64_t)op->col + op->n_col : bufs[op->dst].width;
+}
+
 static int combine_check(const struct plan *p, const struct qn_op *o)
 {
 	const struct qn_moe_combine *op = &o->moe_combine;
 
-	return experts_ok(p, &o->routing) && buf_ok(p, op->dst, 1) && buf_ok(p, op->src, p->bufs[op->dst].width) &&
-	       (op->same == -1 || buf_ok(p, op->same, p->bufs[op->dst].width));
+	return experts_ok(p, &o->routing) && op->n_col >= 0 && (op->n_col || !op->col) &&
+	       col_ok(p, op->dst, op->col, op->n_col) && buf_ok(p, op->src, combine_end(p->bufs, op)) &&
+	       (op->same == -1 || buf_ok(p, op->same, combine_end(p->bufs, op)));
 }
 
 static void combine_run(struct run *c, const struct qn_op *o)
@@ -277,14 +284,15 @@ static void combine_run(struct run *c, const struct qn_op *o)
 	const struct qn_moe_combine *op = &o->moe_combine;
 	const int64_t n_tok = c->batch->n_tok;
 	const struct route r = route_of(c->bufs, &o->routing, n_tok);
+	const int64_t n_col = combine_end(c->bufs, op) - op->col;
 	struct deal d = deal_begin(c->pool, c->ith, n_tok);
 	int64_t t;
 
 	while ((t = deal_next(c->pool, c->step, &d)) >= 0) {
-		float *y = buf_row(c, op->dst, t);
+		float *y = buf_row(c, op->dst, t) + op->col;
 
 		if (!op->add)
-			memset(y, 0, sizeof *y * (size_t)c->bufs[op->dst].width);
+			memset(y, 0, sizeof *y * (size_t)n_col);
 		for (int k = 0; k < o->routing.n_used; k++) {
 			const int64_t i = t * o->routing.n_used + k;
 			const float w = op->weighed ? 1 : r.weight[i];
@@ -293,7 +301,7 @@ static void combine_run(struct run *c, const struct qn_op *o)
 			                                                   : NULL;
 
 			if (x)
-				qn_kernels.add_scaled(y, x, w, c->bufs[op->dst].width);
+				qn_kernels.add_scaled(y, x + op->col, w, n_col);
 		}
 	}
 }

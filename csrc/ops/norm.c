@@ -73,7 +73,7 @@ static void act_run(struct run *c, const struct qn_op *o)
 			if (op->act[k] < 0)
 				continue;
 
-			void *y = act_block(c, op->act[k], k, i % blocks * rows + row);
+			void *y = act_block(c, op->act[k], k, (op->block + i % blocks) * rows + row);
 
 			if (k == QN_ACT_F32)
 				memcpy(y, x, sizeof *x * (size_t)n);
@@ -88,8 +88,8 @@ static int act_check(const struct plan *p, const struct qn_op *o)
 	const struct qn_to_act *op = &o->to_act;
 	const int64_t heads = o->rows == QN_ROWS_HEAD ? ((int64_t)o->heads.n - 1) * o->heads.step : 0;
 
-	return op->n_col > 0 && cols_ok(p, op->src, heads + op->n_col) &&
-	       act_ok(p, op->act, NULL, op->n_col) && rows_ok(p, o, op->n_col);
+	return op->n_col > 0 && op->block >= 0 && cols_ok(p, op->src, heads + op->n_col) &&
+	       act_ok(p, op->act, NULL, (int64_t)op->block * QN_ACT_BLOCK + op->n_col) && rows_ok(p, o, op->n_col);
 }
 
 static int norm_ok(const struct qn_norm *op)

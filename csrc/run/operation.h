@@ -61,7 +61,8 @@ struct operation {
 	X(QN_OP_DECAY, op_decay)              \
 	X(QN_OP_LRU, op_lru)                  \
 	X(QN_OP_MOE_HEADS, op_moe_heads)      \
-	X(QN_OP_INPUT, op_input)
+	X(QN_OP_INPUT, op_input)              \
+	X(QN_OP_SHARE, op_share)
 
 #define QN_DECLARE(kind, name) extern const struct operation name;
 QN_OPERATIONS(QN_DECLARE)

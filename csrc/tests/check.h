@@ -137,6 +137,7 @@ void check_media(void);
 void check_select(void);
 void check_waves(void);
 void check_compress(void);
+void check_share(void);
 void check_adapt(void);
 void check_logits(void);
 void check_pool(void);

@@ -66,6 +66,7 @@ type Config struct {
 	Progress  func(done, total uint64) // bytes of the file read; nil: silent
 	Early     bool                     // passes may begin before all weights are packed, and fail where these cannot be read
 	Until     context.Context          // loading fails with its error once it ends; nil: it goes on
+	Ranks     *Ranks                   // among which the model is divided; nil: it is not
 }
 
 // An Engine is a loaded model, ready to run.
@@ -109,6 +110,9 @@ type Engine struct {
 	drafts  *draftModel    // nil: there is none
 	mtp     *mtp           // nil: no layer of the model drafts
 	noMTP   error          // why not, where that was asked for
+
+	lead              *model.Lead   // of the other ranks; nil: there are none
+	watching, watched chan struct{} // closed to end the watch of these, and once it has
 
 	awaited  bool // the last pass waited for weights: how long it took says nothing of others
 	timeless bool // passes count as taking no time, in tests of what must not depend on it
@@ -168,6 +172,11 @@ func (c *Config) fill() error {
 	for _, t := range []kvcache.Type{c.KV.K, c.KV.V} {
 		if _, ok := kvTypes[t]; !ok {
 			return fmt.Errorf("KV %v is not supported", t)
+		}
+	}
+	if c.Ranks != nil {
+		if err := c.divide(); err != nil {
+			return err
 		}
 	}
 	if c.Sequences == 0 {
@@ -246,6 +255,9 @@ func (e *Engine) load(c Config) error {
 		}
 	}
 	u, need := p.Use, p.Need
+	if err := e.invite(survey, u.Residency); err != nil {
+		return err
+	}
 	m, leave, err := e.loadWeights(cmp.Or(c.Until, context.Background()), survey, p, c.Progress)
 	if err != nil {
 		return err
@@ -302,6 +314,9 @@ func (e *Engine) load(c Config) error {
 	}
 	if e.model.Drafts() {
 		e.mtp = &mtp{e: e}
+	}
+	if err := e.leads(cmp.Or(c.Until, context.Background())); err != nil {
+		return err
 	}
 	if err := c.Device.join(e); err != nil {
 		return err
@@ -406,6 +421,7 @@ func (e *Engine) Batch() int { return e.batch }
 // Close releases the engine's resources; the device stays open. Sequences must not be used afterwards.
 // Closing again is a no-op.
 func (e *Engine) Close() error {
+	e.dismiss()
 	e.device.leave(e)
 	if e.hot != nil {
 		e.hot.Release()

@@ -133,6 +133,10 @@ func NewLoop(e *Engine, c LoopConfig) (*Loop, error) {
 		l.held.Release()
 		return nil, err
 	}
+	if c.Disk != nil && e.lead != nil {
+		l.held.Release()
+		return nil, e.whole("a prefix cache that extends to disk is")
+	}
 	if c.Disk != nil && !e.model.Config.OnePass() {
 		if l.spill, err = newSpill(l, c.Disk, c.Profile); err != nil {
 			l.held.Release()

@@ -111,6 +111,9 @@ func (l *Loop) engines() []*Engine {
 // Sleep releases the weights of a loop without requests, and those of its draft model. Only the prefix caches
 // stay, for when it wakes. Requests are refused until then.
 func (l *Loop) Sleep() error {
+	if err := l.e.whole("sleep is"); err != nil {
+		return err
+	}
 	return l.Between(func() error {
 		l.mu.Lock()
 		defer l.mu.Unlock()

@@ -54,9 +54,20 @@ var (
 	ErrSlotModel = fmt.Errorf("%w: it is of another one, of another configuration, or of another type of keys and values", ErrSlotFile)
 )
 
+// slotFiles returns an error if the state of sequences is not all here.
+func (l *Loop) slotFiles() error {
+	if err := l.e.whole("slot files are"); err != nil {
+		return fmt.Errorf("%w: %w", ErrSlotFile, err)
+	}
+	return nil
+}
+
 // SaveSlot writes the cached state of the last text of a slot, if it belongs to this namespace. Errors wrap
 // ErrSlot, ErrSlotEmpty or ErrClosing, or are the writer's.
 func (l *Loop) SaveSlot(slot int, namespace string, w io.Writer) (SlotFile, error) {
+	if err := l.slotFiles(); err != nil {
+		return SlotFile{}, err
+	}
 	l.mu.Lock()
 	ids, err := l.slotText(slot, namespace)
 	if err != nil {
@@ -73,6 +84,9 @@ func (l *Loop) SaveSlot(slot int, namespace string, w io.Writer) (SlotFile, erro
 // SaveText writes the cached state of a text, or of as much of its beginning as is in the cache, in the form of a slot
 // file. The text was made with these adapters. Errors wrap ErrSlotEmpty or ErrClosing, or are the writer's.
 func (l *Loop) SaveText(ids []int32, adapters []ScaledAdapter, namespace string, w io.Writer) (SlotFile, error) {
+	if err := l.slotFiles(); err != nil {
+		return SlotFile{}, err
+	}
 	l.mu.Lock()
 	if l.stopping {
 		l.mu.Unlock()
@@ -154,6 +168,9 @@ func slotUint(r io.Reader) (uint32, error) {
 // RestoreSlot reads a slot file into the prefix cache, as the last text of a slot: requests of the namespace
 // that begin with it will reuse it. Errors wrap ErrSlot, ErrSlotFile, ErrClosing or kvcache.ErrFull.
 func (l *Loop) RestoreSlot(slot int, namespace string, r io.Reader) (SlotFile, error) {
+	if err := l.slotFiles(); err != nil {
+		return SlotFile{}, err
+	}
 	l.mu.Lock()
 	if err := l.isSlot(slot); err != nil {
 		l.mu.Unlock()
@@ -166,6 +183,9 @@ func (l *Loop) RestoreSlot(slot int, namespace string, r io.Reader) (SlotFile, e
 
 // RestoreText is RestoreSlot for no slot: it reads what SaveText has written.
 func (l *Loop) RestoreText(namespace string, r io.Reader) (SlotFile, error) {
+	if err := l.slotFiles(); err != nil {
+		return SlotFile{}, err
+	}
 	l.mu.Lock()
 	if l.stopping {
 		l.mu.Unlock()

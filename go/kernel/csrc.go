@@ -10,6 +10,7 @@ import (
 	_ "github.com/quern-llm/quern/csrc/encode"
 	_ "github.com/quern-llm/quern/csrc/format"
 	_ "github.com/quern-llm/quern/csrc/ops"
+	_ "github.com/quern-llm/quern/csrc/ranks"
 	_ "github.com/quern-llm/quern/csrc/run"
 	_ "github.com/quern-llm/quern/csrc/scalar"
 )

@@ -53,6 +53,12 @@ func TestFoldersOfC(t *testing.T) {
 		if got != want {
 			t.Errorf("flags of csrc/%s:\n%s\nwant those of csrc.go:\n%s", file, got, want)
 		}
+		if folder == "mpi" { // which another compiler compiles, also where the library of CMake is linked
+			if !strings.Contains(readAll(t, "ranks_mpi.go"), `_ "github.com/quern-llm/quern/`+path+`"`) {
+				t.Errorf("go/kernel does not import %s", path)
+			}
+			continue
+		}
 		line, _, _ := strings.Cut(text, "\n")
 		if !strings.HasPrefix(line, "//go:build") || !strings.HasSuffix(line, "!quernlib") {
 			t.Errorf("csrc/%s begins with %q: where the library of CMake is linked, it is left out", file, line)

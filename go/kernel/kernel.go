@@ -49,7 +49,10 @@ const (
 	// Align is the alignment in bytes of buffers, scratch and packed matrices.
 	Align = 64
 
-	actBlock = C.QN_ACT_BLOCK
+	// ActBlock is the number of columns of a block of activations, which are quantized by themselves.
+	ActBlock = C.QN_ACT_BLOCK
+
+	actBlock = ActBlock
 )
 
 // Pad rounds n up to whole panels.

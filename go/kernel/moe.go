@@ -4,6 +4,7 @@ package kernel
 import "C"
 
 import (
+	"cmp"
 	"math"
 	"unsafe"
 )
@@ -86,20 +87,23 @@ type MoeCombine struct {
 	Weighed, Store  bool
 	Same            Buf // what experts that return their input return, if there are some
 	ReturnsSame     bool
+	Col, Cols       int // of columns from Col on, a multiple of Panel; Cols 0: of all
 }
 
 func (o MoeCombine) fill(b *planBuilder, op *C.struct_qn_op) error {
 	op.kind = C.QN_OP_MOE_COMBINE
 	c := operands[C.struct_qn_moe_combine](op)
 	c.weighed, c.add = flag(o.Weighed), flag(!o.Store)
-	if err := b.floats(&c.dst, o.Dst, TokRows, 1); err != nil {
+	c.col, c.n_col = C.int32_t(o.Col), C.int32_t(o.Cols)
+	if err := b.floats(&c.dst, o.Dst, TokRows, max(o.Col+o.Cols, 1)); err != nil {
 		return err
 	}
-	if err := b.floats(&c.src, o.Src, PairRows, b.specs[o.Dst].Width); err != nil {
+	width := cmp.Or(o.Cols, b.specs[o.Dst].Width) + o.Col
+	if err := b.floats(&c.src, o.Src, PairRows, width); err != nil {
 		return err
 	}
 	if c.same = -1; o.ReturnsSame {
-		if err := b.floats(&c.same, o.Same, TokRows, b.specs[o.Dst].Width); err != nil {
+		if err := b.floats(&c.same, o.Same, TokRows, width); err != nil {
 			return err
 		}
 	}

@@ -238,6 +238,7 @@ type ToAct struct {
 	SrcCol int // a multiple of Panel
 	Rows   RowSet
 	Cols   int
+	Block  int    // of ActBlock columns in Act: the first that is written
 	Route  Buf    // with PairRows
 	Heads  Spread // with HeadRows
 }
@@ -276,7 +277,10 @@ func (o ToAct) fill(b *planBuilder, op *C.struct_qn_op) error {
 	if err != nil {
 		return err
 	}
-	c.n_col = C.int32_t(o.Cols)
+	if o.Block < 0 || o.Block > math.MaxInt32/actBlock {
+		return shapeErr("activations from block %d on", o.Block)
+	}
+	c.n_col, c.block = C.int32_t(o.Cols), C.int32_t(o.Block)
 	if err := b.cols(&c.src, o.Src, o.Rows.floats(), o.SrcCol, n-o.SrcCol); err != nil {
 		return err
 	}

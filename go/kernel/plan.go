@@ -104,6 +104,7 @@ func sizes(list []string, name string, v reflect.Value) []string {
 			list = sizes(list, fmt.Sprintf("%s[%d]", name, i), v.Index(i))
 		}
 	case reflect.Map: // the buffers of activations
+	case reflect.Pointer: // ranks
 	default:
 		list = append(list, fmt.Sprintf("%s %v", name, v))
 	}

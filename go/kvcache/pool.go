@@ -22,7 +22,11 @@ type Pool struct {
 	taken   *mem.Reservation
 	tree    *Tree    // evicts units when none is free; nil: none
 	parked  []*Table // of sequences that wait, to be emptied when the tree has nothing left
+	copied  func(group int, to, from int32)
 }
+
+// OnCopy has f called when a unit is copied, so that what is kept elsewhere by the same numbers is copied as well.
+func (p *Pool) OnCopy(f func(group int, to, from int32)) { p.copied = f }
 
 // units is the units of a group.
 type units struct {

@@ -128,6 +128,9 @@ func (t *Table) grow(group, n int) {
 		last := &list[len(list)-1]
 		own := p.take(group)
 		copy(p.unit(group, own), p.unit(group, *last))
+		if p.copied != nil {
+			p.copied(group, own, *last)
+		}
 		p.drop(group, *last)
 		*last = own
 	}

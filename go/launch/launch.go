@@ -52,6 +52,8 @@ type Settings struct {
 	ProjectorType model.EncoderType // that the weights of their layers have in memory
 	NoProjector   bool              // there is none, even if one is named or beside the model
 	Media         reading.Limits
+
+	Ranks *engine.Ranks // among which the model is divided; nil: it is not
 }
 
 // A Draft is what guesses how a model's texts go on, to verify several tokens in a pass.

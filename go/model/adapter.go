@@ -246,6 +246,7 @@ func (w *weights) corrected(p pair) ([]correction, error) {
 	lookup := p.tensor == embeddingName
 	var list []correction
 	for _, m := range w.mats {
+		m = m.undivided()
 		if m.parts[0].Name != name || m.rows != lookup {
 			continue
 		}

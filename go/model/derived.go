@@ -17,7 +17,7 @@ type squares struct {
 // Squares implements nn.Weights.
 func (w *weights) Squares(name, norm string) ([]float64, error) {
 	m, ok := w.byName[name]
-	if !ok || m.N != 1 {
+	if !ok || m.asked().N != 1 {
 		return nil, fmt.Errorf("tensor %q is not one matrix for products", name)
 	}
 	if m.squares == nil && m.panels != nil {
@@ -40,10 +40,10 @@ func (w *weights) Squares(name, norm string) ([]float64, error) {
 // are rounded to powers of two, and reading all columns would take longer than packing.
 const sample = 256
 
-// read processes whole rows of x from number `first` on, on all CPUs.
+// read processes whole rows of x from number `first` on, on all CPUs. Rows that other ranks have stay 0.
 func (s *squares) read(x *matrix, first int, rows []byte) error {
 	if s.rows == nil {
-		s.rows = make([]float64, x.Out)
+		s.rows = make([]float64, x.asked().Out)
 	}
 	from := (x.In - 1) / sample / 2 * sample
 	to := min(from+sample, x.In)
@@ -52,6 +52,7 @@ func (s *squares) read(x *matrix, first int, rows []byte) error {
 		norm = s.norm.v[from:to]
 	}
 	row, at, n := kernel.RowBytes(x.Type, x.In), kernel.RowBytes(x.Type, from), kernel.RowBytes(x.Type, to-from)
+	first = x.rowInWhole(first)
 	dst := s.rows[first : first+len(rows)/row]
 	part := len(dst)/runtime.GOMAXPROCS(0) + 1
 	return panics.Each((len(dst)+part-1)/part, func(i int) error {

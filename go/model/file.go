@@ -99,6 +99,14 @@ func OpenBytes(name string, b []byte) (*File, error) {
 	return &File{GGUF: f, Paths: []string{name}, regions: []*mem.Region{mem.Static(b)}}, nil
 }
 
+// Again opens the same file once more, which is closed apart.
+func (f *File) Again() (*File, error) {
+	if f.CanStream() {
+		return OpenFile(f.Paths[0])
+	}
+	return OpenBytes(f.Paths[0], f.regions[0].Bytes())
+}
+
 // Outline returns a file without data, which can be surveyed but not loaded. Errors call it by name.
 func Outline(name string, f *gguf.File) *File { return &File{GGUF: f, Paths: []string{name}} }
 

@@ -80,7 +80,8 @@ type Model struct {
 	file    *File
 	weights *weights
 	program *nn.Program
-	stream  *layerStream // nil unless Streamed
+	stream  *layerStream  // nil unless Streamed
+	ranks   *kernel.Ranks // nil unless this is one rank's part of the model
 	warming warming
 
 	arriving *arrival // nil unless passes began before all weights were packed
@@ -89,7 +90,13 @@ type Model struct {
 // Load allocates the tensors and packs them, unless they stay mapped. The caller keeps ownership of the file,
 // which must stay open as long as the model.
 func (s *Survey) Load(o Options) (*Model, error) {
-	m := &Model{Config: s.Config, Layout: s.Layout, Residency: o.Residency, file: s.file}
+	m := &Model{Config: s.Config, Layout: s.Layout, Residency: o.Residency, file: s.file, ranks: s.ranks.Group}
+	if m.ranks != nil {
+		o.Nodes = nil // what this rank has is panels that lie one after the other
+	}
+	if m.Residency == Streamed && m.ranks != nil {
+		return nil, errors.New("a model that is divided among ranks cannot be streamed; give it more of them")
+	}
 	if m.Residency == Auto {
 		m.Residency = Packed
 		f, err := s.find(Packed)
@@ -415,8 +422,12 @@ func layout(p *nn.Program) kvcache.Layout {
 
 // Damaged returns ErrDamaged once a page of the file could not be read: outputs since then are wrong. That
 // also applies to packed models, because embedding tables stay in the file. If all weights are in the file,
-// it also returns ErrDamaged once the file was modified.
+// it also returns ErrDamaged once the file was modified. Outputs of a model that is divided among ranks are wrong as well
+// once these have failed: see kernel.Ranks.
 func (m *Model) Damaged() error {
+	if err := m.ranks.Failed(); err != nil {
+		return err
+	}
 	if m.Residency == Mapped {
 		if err := m.file.Unchanged(); err != nil {
 			return err
@@ -424,6 +435,9 @@ func (m *Model) Damaged() error {
 	}
 	return m.file.Damaged()
 }
+
+// Divided reports whether the model is one rank's part.
+func (m *Model) Divided() bool { return m.ranks != nil }
 
 // GGUF returns the file that the model was loaded from, for its tokenizer.
 func (m *Model) GGUF() *gguf.File { return m.file.GGUF }

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -39,11 +40,12 @@ type Runner struct {
 	region  *mem.Region // of the buffers
 	work    *mem.Region // scratch of all threads
 	outputs []nn.Output
-	out     int // the output that was computed last
-	nOut    int // rows of it that there are
-	ran     int // tokens of the last pass
-	kept    int // tokens of it that the layer that drafts has been given
-	nNext   int // rows of its last step
+	out     int   // the output that was computed last
+	nOut    int   // rows of it that there are
+	ran     int   // tokens of the last pass
+	kept    int   // tokens of it that the layer that drafts has been given
+	nNext   int   // rows of its last step
+	lead    *Lead // of the other ranks, which do the same; nil: there are none
 }
 
 // NewRunner allocates the buffers, reserved from the budget.
@@ -146,6 +148,14 @@ func (r *Runner) Forward(stop *kernel.Stop, between func()) error {
 			return fmt.Errorf("%w: token %d of the batch is %d, want 0 to %d", ErrToken, i, id, r.cfg.NVocab-1)
 		}
 	}
+	if r.lead != nil {
+		if err := r.lead.pass(r.batch); err != nil {
+			return err
+		}
+	}
+	if r.model.ranks != nil {
+		stop = r.model.ranks.Begin(stop)
+	}
 	ps, n, sources := r.chosen(), len(r.batch.Tokens()), r.batch.Sources()
 	early := !r.model.arriving.isHere(r.model.arriving.all())
 	if early && sources > 0 {
@@ -154,7 +164,7 @@ func (r *Runner) Forward(stop *kernel.Stop, between func()) error {
 		}
 	}
 	if !r.forward(0, sources, ps.encode, stop, between) {
-		return ErrStopped
+		return cmp.Or(r.model.ranks.Failed(), ErrStopped)
 	}
 	if early {
 		if err := r.early(sources, n, ps, stop, between); err != nil {
@@ -165,7 +175,7 @@ func (r *Runner) Forward(stop *kernel.Stop, between func()) error {
 			return err
 		}
 	} else if !r.forward(sources, n, ps.forward, stop, between) {
-		return ErrStopped
+		return cmp.Or(r.model.ranks.Failed(), ErrStopped)
 	}
 	if err := r.model.Damaged(); err != nil {
 		return err
@@ -230,6 +240,9 @@ func (r *Runner) SetAdapters(adapters []*Adapter) error {
 			r.adapted = nil
 		}
 		return nil
+	}
+	if r.model.ranks != nil {
+		return errors.New("adapters are not supported for a model that is divided among ranks")
 	}
 	p, err := adapt(r.program, adapters)
 	if err != nil {
@@ -315,6 +328,9 @@ func (r *Runner) Aligned(i int) []float32 {
 func (r *Runner) run(rows []int32) {
 	if len(rows) == 0 {
 		return
+	}
+	if r.lead != nil {
+		r.lead.output(r.out, rows)
 	}
 	r.batch.SetOut(rows)
 	r.chosen().outputs[r.out].Run(r.pool, r.bufs, r.batch, r.work.Bytes())

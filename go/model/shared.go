@@ -87,7 +87,7 @@ const (
 
 // sharable reports whether a matrix may be shared: packed from unmodified rows of the file.
 func (x *matrix) sharable() bool {
-	return x.anonymous() && x.remade == nil && x.panels == nil && together(x.parts[0]) == 1 && x.Bytes() >= leastShared
+	return x.anonymous() && x.divided == nil && x.remade == nil && x.panels == nil && together(x.parts[0]) == 1 && x.Bytes() >= leastShared
 }
 
 // outline computes the outline of a matrix from the file.

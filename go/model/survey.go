@@ -24,6 +24,7 @@ type Survey struct {
 	make    func(w *weights) (*nn.Program, error) // the program of these weights
 	unknown func(w *weights) error                // an error if they lack a tensor of the file that matters
 	short   bool                                  // matrices of layers that are floats become Q8_0
+	ranks   Ranks                                 // among which the model is divided
 	finds   [3]*find                              // for packed, mapped and streamed weights: created on first use
 }
 
@@ -65,6 +66,27 @@ func NewSurvey(f *File, kv kernel.KVTypes, ctx int, tiers ...nn.Tier) (*Survey, 
 		return nil, fmt.Errorf("no layer of %s sees every position: there is nothing to keep in tiers", cfg.Arch)
 	}
 	return s, nil
+}
+
+// Split returns a survey of this rank's part of the same model.
+func (s *Survey) Split(r Ranks) (*Survey, error) {
+	if r.Group == nil || r.Group.Count() == 1 {
+		return s, nil
+	}
+	if err := r.check(); err != nil {
+		return nil, err
+	}
+	if s.file.Packed() {
+		return nil, fmt.Errorf("a packed file cannot be divided among ranks; give the one that it was made of")
+	}
+	mine := *s
+	mine.ranks, mine.finds = r, [3]*find{}
+	packed, err := mine.find(Packed)
+	if err != nil {
+		return nil, err
+	}
+	mine.Layout = layout(packed.program)
+	return &mine, nil
 }
 
 // of returns a survey that has found nothing yet.
@@ -139,6 +161,15 @@ func (s *Survey) find(r Residency) (*find, error) {
 		}
 		w.stream = streamable(packed)
 	}
+	if s.ranks.Group != nil {
+		whole := newWeights(s.file, s.Config.Arch, r != Mapped)
+		whole.short = s.short
+		p, err := s.make(whole)
+		if err != nil {
+			return nil, err
+		}
+		_, w.panels = s.ranks.split(p, whole)
+	}
 	p, err := s.build(w)
 	if err != nil {
 		return nil, err
@@ -159,6 +190,9 @@ func (s *Survey) find(r Residency) (*find, error) {
 // build returns the program of these weights.
 func (s *Survey) build(w *weights) (*nn.Program, error) {
 	p, err := s.make(w)
+	if err == nil && s.ranks.Group != nil {
+		p, _ = s.ranks.split(p, w)
+	}
 	if err == nil {
 		w.foresee(p)
 	}

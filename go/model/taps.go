@@ -13,7 +13,7 @@ import (
 func (w *weights) Taps(name string, order nn.TapOrder, taps, in, out int) (kernel.Matrix, error) {
 	key := name + " by taps"
 	if m, ok := w.byName[key]; ok {
-		return m.Matrix, nil
+		return m.asked(), nil
 	}
 	t, ok := w.f.Tensor(name)
 	if !ok {
@@ -36,7 +36,7 @@ func (w *weights) Taps(name string, order nn.TapOrder, taps, in, out int) (kerne
 	}
 	m.Type, m.In, m.Out, m.N = kernel.F32, taps*kernel.Pad(in), kernel.Pad(out), 1
 	w.keep(key, m)
-	return m.Matrix, nil
+	return m.asked(), nil
 }
 
 // tapByTap remakes the kernels of a convolution: in each, the channels of a tap become neighbours, and then come as

@@ -14,7 +14,7 @@ import (
 func (w *weights) Transposed(name string, in, of, from, n, heads int) (kernel.Matrix, error) {
 	key := fmt.Sprintf("%s from row %d of each head, transposed", name, from)
 	if m, ok := w.byName[key]; ok {
-		return m.Matrix, nil
+		return m.asked(), nil
 	}
 	t, err := w.tensor(name, []uint64{uint64(in), uint64(of * heads)})
 	if err != nil {
@@ -32,7 +32,7 @@ func (w *weights) Transposed(name string, in, of, from, n, heads int) (kernel.Ma
 	}
 	m.Type, m.In, m.Out, m.N = kernel.F32, n, in, heads
 	w.keep(key, m)
-	return m.Matrix, nil
+	return m.asked(), nil
 }
 
 // transpose writes the transpose of a tensor, as floats, to the beginning of buf and returns it. It uses all
@@ -56,7 +56,7 @@ func transpose(buf []byte, t *gguf.Tensor) ([]byte, error) {
 func (w *weights) Repeated(name string, in, of, from, n, times int) (kernel.Matrix, error) {
 	key := fmt.Sprintf("%s, %d rows from %d %d times", name, n, from, times)
 	if m, ok := w.byName[key]; ok {
-		return m.Matrix, nil
+		return m.asked(), nil
 	}
 	t, err := w.tensor(name, []uint64{uint64(in), uint64(of)})
 	if err != nil {
@@ -84,7 +84,7 @@ func (w *weights) Repeated(name string, in, of, from, n, times int) (kernel.Matr
 	}
 	m.Type, m.In, m.Out, m.N = kernel.F32, in, kernel.Pad(n), times
 	w.keep(key, m)
-	return m.Matrix, nil
+	return m.asked(), nil
 }
 
 // Summed implements nn.Weights.
@@ -137,7 +137,7 @@ func sumsOf(buf []byte, t *gguf.Tensor, by [][]float64) ([]byte, error) {
 func (w *weights) Against(name string, in, of, heads int, rows [][]float32) (kernel.Matrix, error) {
 	key := fmt.Sprintf("%s against %d rows", name, len(rows))
 	if m, ok := w.byName[key]; ok {
-		return m.Matrix, nil
+		return m.asked(), nil
 	}
 	t, err := w.tensor(name, []uint64{uint64(in), uint64(of * heads)})
 	if err != nil {
@@ -155,7 +155,7 @@ func (w *weights) Against(name string, in, of, heads int, rows [][]float32) (ker
 	}
 	m.Type, m.In, m.Out, m.N = kernel.F32, of, len(rows), heads
 	w.keep(key, m)
-	return m.Matrix, nil
+	return m.asked(), nil
 }
 
 // productsWith writes the products of a tensor's rows with others, as floats, to the beginning of buf and returns it: a row of each
@@ -189,7 +189,7 @@ func productsWith(buf []byte, t *gguf.Tensor, rows [][]float32) ([]byte, error) 
 func (w *weights) Regrouped(name string, in, out, n int) (kernel.Matrix, error) {
 	key := fmt.Sprintf("%s in %d groups of columns", name, n)
 	if m, ok := w.byName[key]; ok {
-		return m.Matrix, nil
+		return m.asked(), nil
 	}
 	t, err := w.flat(name, in, out)
 	if err != nil {
@@ -198,7 +198,7 @@ func (w *weights) Regrouped(name string, in, out, n int) (kernel.Matrix, error) 
 	m := &matrix{parts: []*gguf.Tensor{t}, remade: func(buf []byte, t *gguf.Tensor) ([]byte, error) { return regroup(buf, t, n) }}
 	m.Type, m.In, m.Out, m.N = kernel.F32, in, out, 1
 	w.keep(key, m)
-	return m.Matrix, nil
+	return m.asked(), nil
 }
 
 // regroup writes a tensor, as floats, to the beginning of buf and returns it: column i*n + g of the file becomes column i of

@@ -19,13 +19,14 @@ import (
 type weights struct {
 	f      *gguf.File
 	arch   string
-	pack   bool            // matrices for products; else they stay in the file
-	packed *packedFile     // nil for files of rows
-	lacks  string          // a matrix that a packed file does not have
-	short  bool            // matrices of layers that are floats become Q8_0
-	bound  bool            // there is memory
-	stream map[string]bool // matrices that come from the disk when they are needed, by key
-	guess  map[int]guess   // of experts that layers will need
+	pack   bool                // matrices for products; else they stay in the file
+	packed *packedFile         // nil for files of rows
+	lacks  string              // a matrix that a packed file does not have
+	short  bool                // matrices of layers that are floats become Q8_0
+	bound  bool                // there is memory
+	stream map[string]bool     // matrices that come from the disk when they are needed, by key
+	guess  map[int]guess       // of experts that layers will need
+	panels map[string][]panels // what this rank has of matrices of which it does not have all, by key
 	mats   []*matrix
 	vecs   []*vector
 	made   []*vector // what the architecture computes, see Floats
@@ -67,6 +68,8 @@ type matrix struct {
 	lone   bool
 
 	squares *squares // nil where nobody wants them
+
+	divided *divided // nil unless it is this rank's part of one
 }
 
 // A vector is a tensor of floats, or values that the architecture computes.
@@ -111,7 +114,7 @@ func (w *weights) Matrix(name string, in, out, n int) (kernel.Matrix, error) {
 // Flat implements nn.Weights.
 func (w *weights) Flat(name string, in, out int) (kernel.Matrix, error) {
 	if m, ok := w.byName[name]; ok {
-		return m.Matrix, nil
+		return m.asked(), nil
 	}
 	t, err := w.flat(name, in, out)
 	if err != nil {
@@ -120,7 +123,7 @@ func (w *weights) Flat(name string, in, out int) (kernel.Matrix, error) {
 	m := &matrix{parts: []*gguf.Tensor{t}}
 	m.Type, m.In, m.Out, m.N = typeOf(t), in, out, 1
 	w.keep(name, m)
-	return m.Matrix, nil
+	return m.asked(), nil
 }
 
 // flat returns a tensor as a matrix of so many columns and rows.
@@ -191,7 +194,7 @@ func (w *weights) Nth(name string, in, out, n, i int) (kernel.Matrix, error) {
 func (w *weights) cut(name string, shape []uint64, in, from, n, mats, of int) (kernel.Matrix, error) {
 	key := fmt.Sprintf("%s from row %d", name, from)
 	if m, ok := w.byName[key]; ok {
-		return m.Matrix, nil
+		return m.asked(), nil
 	}
 	t, err := w.tensor(name, shape)
 	if err != nil {
@@ -212,14 +215,14 @@ func (w *weights) cut(name string, shape []uint64, in, from, n, mats, of int) (k
 		return kernel.Matrix{}, err
 	}
 	w.keep(key, m)
-	return m.Matrix, nil
+	return m.asked(), nil
 }
 
 // Heads implements nn.Weights.
 func (w *weights) Heads(name string, in, of, from, n, heads int) (kernel.Matrix, error) {
 	key := nn.HeadsName(name, from)
 	if m, ok := w.byName[key]; ok {
-		return m.Matrix, nil
+		return m.asked(), nil
 	}
 	t, err := w.tensor(name, []uint64{uint64(in), uint64(of * heads)})
 	if err != nil {
@@ -240,7 +243,7 @@ func (w *weights) Heads(name string, in, of, from, n, heads int) (kernel.Matrix,
 	}
 	m.Type, m.In, m.Out, m.N = typeOf(t), in, n*heads, 1
 	w.keep(key, m)
-	return m.Matrix, nil
+	return m.asked(), nil
 }
 
 // rowsOf returns n rows of a matrix as a tensor.
@@ -258,6 +261,7 @@ func rowsOf(t *gguf.Tensor, in, from, n int) *gguf.Tensor {
 // keep adds a matrix in its final form.
 func (w *weights) keep(key string, m *matrix) {
 	w.shorten(key, m)
+	m.divide(w.panels[key])
 	// A matrix made of several tensors must be copied together, and interleaved rows must be separated, so
 	// these are packed as well. A draft head is small and used often.
 	head := ofHead(key)
@@ -285,7 +289,7 @@ func (w *weights) matrix(names []string, in, out, n int, rows bool) (kernel.Matr
 		key += " by rows" // tied embeddings are both a table and an output
 	}
 	if m, ok := w.byName[key]; ok {
-		return m.Matrix, nil
+		return m.asked(), nil
 	}
 	m := &matrix{rows: rows}
 	m.In, m.Out, m.N = in, out, n*len(names)
@@ -319,7 +323,7 @@ func (w *weights) matrix(names []string, in, out, n int, rows bool) (kernel.Matr
 	}
 	m.scales = s
 	w.keep(key, m)
-	return m.Matrix, nil
+	return m.asked(), nil
 }
 
 // scales returns the separate factors that some files have for a matrix, one per expert of n, or nil. Routers
@@ -610,7 +614,7 @@ func (w *weights) bindVectors() error {
 	}
 	for _, m := range w.mats {
 		if m.scales != nil {
-			m.Scales = m.scales.v[:m.N]
+			m.Scales = m.scales.v[:m.asked().N]
 		}
 	}
 	for _, e := range w.evens {

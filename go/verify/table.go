@@ -36,8 +36,8 @@ var Profile = sync.OnceValue(func() string {
 	return "qn-" + hex.EncodeToString(h.Sum(nil)[:4])
 })
 
-// Check recomputes a row. An error says what differs.
-func (want *Row) Check(ctx context.Context, c engine.DeviceConfig) error {
+// Check recomputes a row as Compute does. An error says what differs.
+func (want *Row) Check(ctx context.Context, c engine.DeviceConfig, ranks int) error {
 	kv, err := kvcache.ParseType(want.KV)
 	if err != nil {
 		return err
@@ -51,7 +51,7 @@ func (want *Row) Check(ctx context.Context, c engine.DeviceConfig) error {
 		f.Close()
 		return err
 	}
-	got, err := Compute(ctx, want.Model, f, kv, want.Prompt, len(want.IDs), c)
+	got, err := Compute(ctx, want.Model, f, kv, want.Prompt, len(want.IDs), c, ranks)
 	switch {
 	case err != nil:
 		return err

@@ -9,6 +9,7 @@
 package verify
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -34,21 +35,33 @@ type Row struct {
 
 // Compute continues a prompt by n tokens and returns the resulting row; an encoder reads a picture instead. It
 // closes the file. Logits are computed twice, token by token and again for
-// all tokens in one pass, and an error says where they differ.
-func Compute(ctx context.Context, name string, f *model.File, kv kvcache.Type, prompt []int32, n int, c engine.DeviceConfig) (Row, error) {
+// all tokens in one pass, and an error says where they differ. With ranks above 1 the model is divided among as many
+// threads of this process, which changes nothing.
+func Compute(ctx context.Context, name string, f *model.File, kv kvcache.Type, prompt []int32, n int, c engine.DeviceConfig, ranks int) (_ Row, err error) {
 	r := Row{Model: name, KV: kv.String(), File: fileHash(f), Prompt: prompt}
 	if _, err := f.GGUF.Projector(); err == nil {
 		defer f.Close()
 		r.Logits, err = encode(ctx, f, (&engine.Config{KV: kvcache.Both(kv)}).KVTypes(), c)
 		return r, err
 	}
-	d, err := engine.NewDevice(c)
-	if err != nil {
+	config := engine.Config{Ctx: len(prompt) + n, KV: kvcache.Both(kv)}
+	if ranks > 1 {
+		var wait func() error
+		if config.Ranks, wait, err = engine.InThreads(ctx, f, c, ranks); err != nil {
+			f.Close()
+			return r, err
+		}
+		defer func() { err = cmp.Or(err, wait()) }()
+		if err = c.Fill(); err == nil {
+			c.Threads, c.Place.CPUs = max(c.Threads/ranks, 1), nil
+		}
+	}
+	if config.Device, err = engine.NewDevice(c); err != nil {
 		f.Close()
 		return r, err
 	}
-	defer d.Close()
-	e, err := engine.New(f, engine.Config{Device: d, Ctx: len(prompt) + n, KV: kvcache.Both(kv)})
+	defer config.Device.Close()
+	e, err := engine.New(f, config)
 	if err != nil {
 		return r, err
 	}

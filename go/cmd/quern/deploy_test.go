@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -131,6 +132,19 @@ func TestDeployment(t *testing.T) {
 		if command, ok := strings.CutPrefix(line, "ExecStart="); ok {
 			check("quern.service", strings.Fields(command))
 		}
+	}
+
+	job, err := os.ReadFile(deployed + "slurm/quern.sbatch")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, command, ok := strings.Cut(strings.ReplaceAll(string(job), "\\\n", " "), " quern-mpi "); ok {
+		check("quern.sbatch", strings.Fields(command))
+	} else {
+		t.Error("quern.sbatch: no quern-mpi")
+	}
+	if out, err := exec.Command("bash", "-n", deployed+"slurm/quern.sbatch").CombinedOutput(); err != nil {
+		t.Errorf("quern.sbatch: %v: %s", err, out)
 	}
 
 	dockerfile, err := os.ReadFile("../../../scripts/release/Dockerfile")

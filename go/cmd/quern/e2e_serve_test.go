@@ -87,10 +87,7 @@ func serveProgram(t *testing.T, program string, env []string, model string, args
 			t.Logf("the end of its log:\n%s", log[max(0, len(log)-4000):])
 		}
 	})
-	s.client = &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", socket)
-	}}}
-	t.Cleanup(s.client.CloseIdleConnections)
+	s.dial()
 	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); {
 		if r, err := s.client.Get("http://quern/readyz"); err == nil {
 			r.Body.Close()
@@ -106,6 +103,14 @@ func serveProgram(t *testing.T, program string, env []string, model string, args
 	}
 	t.Fatalf("it is not ready after two minutes: %s", s.log)
 	return nil
+}
+
+// dial makes the client, which connects to the socket.
+func (s *service) dial() {
+	s.client = &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", s.socket)
+	}}}
+	s.t.Cleanup(s.client.CloseIdleConnections)
 }
 
 // logged waits until the log has a text: it comes through a pipe.

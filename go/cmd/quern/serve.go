@@ -71,9 +71,20 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 	}
 	defer closeLog()
 	f.warn(logs)
+	ranks, leave, err := f.ranks.join(ctx, f.path0(), f.device(), logs)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if ranks != nil && ranks.Group.Rank() > 0 {
+		return follow(ctx, f.path0(), f.device(), *ranks, logs)
+	}
 	c, err := f.config(logs, stderr)
 	if err != nil {
 		return err
+	}
+	if ranks != nil {
+		c.Models[0].Settings.Launch.Ranks, c.Models[0].Settings.Launch.NoProjector = ranks, true
 	}
 	// The first signal drains; the second has its default effect and kills the process.
 	stop, cancel := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
@@ -208,6 +219,34 @@ func (f *serveFlags) fits(path string) error {
 // lastTime is how long the process may take to end after --drain-delay and --drain: cached prefixes are written to
 // disk for up to 5 s.
 const lastTime = 8 * time.Second
+
+// checkRanks refuses what is not served by ranks: they have one model, as it is in its file.
+func (f *serveFlags) checkRanks() error {
+	if err := f.ranks.check(); err != nil || f.ranks.where == "" {
+		return err
+	}
+	switch {
+	case len(f.models) != 1 || f.modelsDir != "" || f.presets != "":
+		return usagef("--ranks divides one model; name it with -m, without --models-dir and --models-preset")
+	case f.diskDir != "":
+		return usagef("--ranks and --cache-disk: the states of a divided model are not kept on disk")
+	case f.projector.path != "":
+		return usagef("--ranks and --mmproj: a divided model takes no pictures or sounds")
+	case len(f.overrides) > 0 || f.quantize != "":
+		return usagef("--ranks: every rank reads the file as it is, without --override-kv and --quantize")
+	case f.sleep > 0:
+		return usagef("--ranks and --sleep-idle-seconds: a divided model does not sleep")
+	}
+	return nil
+}
+
+// path0 returns the path of the model of -m that is named first; "": there is none.
+func (f *serveFlags) path0() string {
+	if len(f.models) == 0 {
+		return ""
+	}
+	return f.models[0].path
+}
 
 // abandon ends a process that does not end by itself.
 func abandon(logs zerolog.Logger, after time.Duration) {

@@ -36,6 +36,7 @@ type serverFlags struct {
 	drainDelay time.Duration
 	slotPath   string
 	diskDir    string
+	ranks      rankFlags
 	diskMax    uint64
 	cacheApart bool
 	batchDir   string
@@ -131,6 +132,7 @@ func (f *serveFlags) define(whole, which, each *pflag.FlagSet) {
 	secondsVar(whole, &f.storeTime, "response-time", 24*time.Hour, "how long they are stored after their last use")
 	whole.StringVar(&f.slotPath, "slot-save-path", "", "`FOLDER` for saved slots")
 
+	f.ranks.define(whole)
 	whole.StringVar(&f.diskDir, "cache-disk", "", "`FOLDER` that extends the prefix cache to disk, also across restarts (default: none)")
 	bytesVar(whole, &f.diskMax, "cache-disk-size", "maximum size of that folder (default: 10Gi)")
 	switchVar(whole, &f.cacheApart, "cache-per-key", false, "separate the prefix caches of API keys, in memory and on disk, and their compiled grammars, so that response times do not reveal what others have asked")
@@ -214,7 +216,7 @@ func (f *serveFlags) check() error {
 	if err := checkFolder(f.path); err != nil {
 		return usagef("--path: %w", err)
 	}
-	return nil
+	return f.checkRanks()
 }
 
 // keyInArguments tells whether a command line has an API key in plain text.

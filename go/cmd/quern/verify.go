@@ -29,6 +29,7 @@ type verifyFlags struct {
 	expect  string
 	place   placeFlags
 	threads int
+	ranks   int
 }
 
 func newVerifyCommand() *cobra.Command {
@@ -42,10 +43,14 @@ logits, bit for bit. QUERN_ISA restricts the sets.
 
 With -m, print the row of another model as a line of JSON: the continuation of a
 prompt, and a hash of all logits. The line is the same on every machine, so two
-machines can be compared, also by --expect.`,
+machines can be compared, also by --expect.
+
+--ranks divides the models as "serve --ranks" divides one among machines, whose bits
+are those of one machine as well.`,
 		Example: `  quern verify
   quern verify -m model.gguf
-  quern verify -m model.gguf --expect 3f5a...`,
+  quern verify -m model.gguf --expect 3f5a...
+  quern verify --ranks 4`,
 		Args: flagsAlone,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.model == "" {
@@ -69,6 +74,7 @@ func (f *verifyFlags) define(fs *pflag.FlagSet) {
 	intVar(fs, &f.predict, "predict", "n", 16, 1, 1<<12, "tokens to generate")
 	choiceVar(fs, &f.kv, "kv", kvcache.I16.String(), kvcache.TypeNames(), "type of keys and values")
 	fs.StringVar(&f.expect, "expect", "", "`HASH` that the logits must have")
+	intVar(fs, &f.ranks, "ranks", "", 1, 1, kernel.MaxRanks, "parts that models are divided in, as among machines; each is a thread or more of this process")
 	intVar(fs, &f.threads, "threads", "t", 0, 1, kernel.MaxThreads, "threads (default: see \"quern doctor\")")
 	f.place.define(fs)
 }
@@ -94,7 +100,7 @@ func (f *verifyFlags) table(ctx context.Context, out io.Writer) error {
 		kernel.Init(isa)
 		start, right := time.Now(), 0
 		for i := range rows {
-			if err := rows[i].Check(ctx, c); err != nil {
+			if err := rows[i].Check(ctx, c, f.ranks); err != nil {
 				if ctx.Err() != nil {
 					return ctx.Err()
 				}
@@ -136,7 +142,7 @@ func (f *verifyFlags) row(ctx context.Context, out io.Writer) error {
 		file.Close()
 		return err
 	}
-	r, err := verify.Compute(ctx, f.model, file, kv, prompt, f.predict, c)
+	r, err := verify.Compute(ctx, f.model, file, kv, prompt, f.predict, c, f.ranks)
 	if err != nil {
 		return err
 	}

@@ -97,6 +97,8 @@ func toAPI(err error) *reply.Error {
 		return &reply.Error{Status: http.StatusGatewayTimeout, Message: err.Error()}
 	case errors.Is(err, engine.ErrDamaged):
 		return &reply.Error{Status: http.StatusInternalServerError, Message: engine.ErrDamaged.Error()}
+	case errors.Is(err, engine.ErrRanks):
+		return &reply.Error{Status: http.StatusServiceUnavailable, Message: "a rank of the model has ended or cannot be reached"}
 	case errors.Is(err, engine.ErrClosing):
 		return &reply.Error{Status: http.StatusServiceUnavailable, Message: err.Error()}
 	case errors.Is(err, context.Canceled):

@@ -1,0 +1,141 @@
+/*
+ * ranks.c - what exchanges are whatever carries them: a head in front of each piece, by which ranks notice that they
+ * are not at the same place, and end a pass at the same one.
+ */
+#include <string.h>
+
+#include "quern.h"
+#include "ranks/ranks.h"
+#include "run/pool.h"
+
+struct head {
+	uint64_t sequence, bytes;
+	uint32_t step, stop;
+};
+
+_Static_assert(sizeof(struct head) <= QN_RANKS_HEAD, "a head is larger than its place");
+
+int32_t qn_ranks_rank(const struct qn_ranks *g)
+{
+	return g->rank;
+}
+
+int32_t qn_ranks_count(const struct qn_ranks *g)
+{
+	return g->n;
+}
+
+int qn_ranks_failed(const struct qn_ranks *g)
+{
+	return g->failed;
+}
+
+struct qn_ranks_moved qn_ranks_moved(const struct qn_ranks *g)
+{
+	return g->moved;
+}
+
+const uint32_t *qn_ranks_begin(struct qn_ranks *g, const uint32_t *ask)
+{
+	g->ask = ask;
+	g->since = pool_ns();
+	__atomic_store_n(&g->stop, g->failed != QN_OK, __ATOMIC_RELAXED);
+	return &g->stop;
+}
+
+/* Whether what came is what all ranks are exchanging, from rank `from`. */
+static int expected(const struct qn_ranks *g, const uint8_t *at, size_t bytes, uint32_t step)
+{
+	struct head h;
+
+	memcpy(&h, at, sizeof h);
+	return h.sequence == g->sequence && h.bytes == bytes && h.step == step;
+}
+
+/* How long the others may take. */
+static int64_t patience(struct qn_ranks *g, int64_t now)
+{
+	const int64_t least = INT64_C(5000000000);
+
+	if (g->longest_ns < now - g->since)
+		g->longest_ns = now - g->since;
+	return g->longest_ns > least / 20 ? 20 * g->longest_ns : least;
+}
+
+static int exchange(struct qn_ranks *g, uint8_t *const *at, const size_t *n, int32_t to, uint32_t step,
+                    int64_t timeout_ns)
+{
+	const struct head mine = {
+		.sequence = g->sequence,
+		.bytes = n[g->rank],
+		.step = step,
+		.stop = g->rank == 0 && g->ask && __atomic_load_n(g->ask, __ATOMIC_RELAXED),
+	};
+	size_t with_head[QN_RANKS_MAX];
+	int rc;
+
+	for (int32_t r = 0; r < g->n; r++)
+		with_head[r] = n[r] + QN_RANKS_HEAD;
+	memset(at[g->rank], 0, QN_RANKS_HEAD);
+	memcpy(at[g->rank], &mine, sizeof mine);
+	rc = g->by->exchange(g, at, with_head, to, timeout_ns);
+	if (rc != QN_OK || (to >= 0 && to != g->rank))
+		return rc;
+	for (int32_t r = 0; r < g->n; r++)
+		if (!expected(g, at[r], n[r], step))
+			return QN_EDESYNC;
+	/* Where one rank receives, the others would not know: there is then no stop. */
+	if (to < 0 && ((const struct head *)(const void *)at[0])->stop)
+		__atomic_store_n(&g->stop, 1, __ATOMIC_RELAXED);
+	return QN_OK;
+}
+
+int qn_ranks_exchange(struct qn_ranks *g, uint8_t *const *at, const size_t *n, int32_t to, uint32_t step)
+{
+	const int64_t start = pool_ns();
+
+	if (g->failed != QN_OK)
+		return g->failed;
+	g->failed = exchange(g, at, n, to, step, patience(g, start));
+	g->since = pool_ns();
+	g->sequence++;
+	g->moved.shares++;
+	g->moved.bytes += (int64_t)n[g->rank];
+	g->moved.ns += g->since - start;
+	if (g->failed != QN_OK)
+		__atomic_store_n(&g->stop, 1, __ATOMIC_RELAXED);
+	return g->failed;
+}
+
+int qn_ranks_send(struct qn_ranks *g, int32_t to, const void *msg, size_t n)
+{
+	if (to == g->rank || to >= g->n || to < -1)
+		return QN_EINVAL;
+	if (to >= 0)
+		return g->by->send(g, to, msg, n);
+	for (int32_t r = 0; r < g->n; r++) {
+		const int rc = r == g->rank ? QN_OK : g->by->send(g, r, msg, n);
+
+		if (rc != QN_OK)
+			return rc;
+	}
+	return QN_OK;
+}
+
+int qn_ranks_recv(struct qn_ranks *g, int32_t from, void *msg, size_t room, size_t *n, int64_t timeout_ns)
+{
+	if (from == g->rank || from >= g->n || from < 0)
+		return QN_EINVAL;
+	return g->by->recv(g, from, msg, room, n, timeout_ns);
+}
+
+void qn_ranks_break(struct qn_ranks *g)
+{
+	g->by->interrupt(g);
+}
+
+void qn_ranks_close(struct qn_ranks *g)
+{
+	if (g)
+		g->by->close(g);
+}

@@ -1,0 +1,245 @@
+/*
+ * self.c - ranks that are threads of one process: what a split computes can be checked without a network. Threads
+ * sleep while they wait, since there may be more of them than CPUs.
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "quern.h"
+#include "ranks/ranks.h"
+
+struct message {
+	struct message *next;
+	size_t n;
+	uint8_t text[];
+};
+
+/* What all ranks share, under the lock. */
+struct group {
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	int32_t n, open, waiting; /* waiting: at the meeting */
+	uint64_t meeting;
+	int broken;
+	int left[QN_RANKS_MAX]; /* of each rank: it is closed */
+	const uint8_t *piece[QN_RANKS_MAX]; /* of each rank that waits */
+	size_t bytes[QN_RANKS_MAX];
+	struct message *queue[QN_RANKS_MAX][QN_RANKS_MAX]; /* [from][to], the first first */
+};
+
+struct self {
+	struct qn_ranks g;
+	struct group *group;
+};
+
+static struct group *group_of(struct qn_ranks *g)
+{
+	return ((struct self *)g)->group;
+}
+
+static struct timespec later(int64_t ns)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	ns += t.tv_nsec;
+	t.tv_sec += ns / 1000000000;
+	t.tv_nsec = ns % 1000000000;
+	return t;
+}
+
+static void break_locked(struct group *all)
+{
+	all->broken = 1;
+	pthread_cond_broadcast(&all->changed);
+}
+
+/* Exchanges need all ranks. */
+static int is_over(const struct group *all)
+{
+	return all->broken || all->open < all->n;
+}
+
+/* Every rank waits here for the others. With the lock held. */
+static int meet(struct group *all, const struct timespec *end)
+{
+	const uint64_t here = all->meeting;
+	int late = 0;
+
+	if (!is_over(all) && ++all->waiting == all->n) {
+		all->waiting = 0;
+		all->meeting++;
+		pthread_cond_broadcast(&all->changed);
+	}
+	while (all->meeting == here && !is_over(all) && !late)
+		late = pthread_cond_timedwait(&all->changed, &all->lock, end) != 0;
+	if (all->meeting != here)
+		return QN_OK;
+	if (late)
+		break_locked(all);
+	return late ? QN_ETIMEOUT : QN_EBROKEN;
+}
+
+/* Pieces stay where they are until all ranks that receive have copied them. */
+static int self_exchange(struct qn_ranks *g, uint8_t *const *at, const size_t *n, int32_t to, int64_t timeout_ns)
+{
+	struct group *all = group_of(g);
+	const struct timespec end = later(timeout_ns);
+	int rc, fits = 1;
+
+	pthread_mutex_lock(&all->lock);
+	all->piece[g->rank] = at[g->rank];
+	all->bytes[g->rank] = n[g->rank];
+	rc = meet(all, &end);
+	pthread_mutex_unlock(&all->lock);
+	if (rc != QN_OK)
+		return rc;
+	for (int32_t r = 0; r < g->n; r++) {
+		if (r == g->rank || (to >= 0 && to != g->rank))
+			continue;
+		fits &= all->bytes[r] == n[r];
+		if (all->bytes[r] == n[r])
+			memcpy(at[r], all->piece[r], n[r]);
+	}
+	pthread_mutex_lock(&all->lock);
+	rc = meet(all, &end);
+	pthread_mutex_unlock(&all->lock);
+	return rc != QN_OK ? rc : fits ? QN_OK : QN_EDESYNC;
+}
+
+static int self_send(struct qn_ranks *g, int32_t to, const void *msg, size_t n)
+{
+	struct group *all = group_of(g);
+	struct message **last, *m = malloc(sizeof *m + n);
+	int rc = QN_OK;
+
+	if (!m)
+		return QN_ENOMEM;
+	m->next = NULL;
+	m->n = n;
+	memcpy(m->text, msg, n);
+	pthread_mutex_lock(&all->lock);
+	if (all->broken || all->left[to]) {
+		free(m);
+		rc = QN_EBROKEN;
+	} else {
+		for (last = &all->queue[g->rank][to]; *last; last = &(*last)->next)
+			;
+		*last = m;
+		pthread_cond_broadcast(&all->changed);
+	}
+	pthread_mutex_unlock(&all->lock);
+	return rc;
+}
+
+static int self_recv(struct qn_ranks *g, int32_t from, void *msg, size_t room, size_t *n, int64_t timeout_ns)
+{
+	struct group *all = group_of(g);
+	struct message **first = &all->queue[from][g->rank], *m;
+	const struct timespec end = later(timeout_ns);
+	int rc = QN_OK, late = 0;
+
+	pthread_mutex_lock(&all->lock);
+	while (!*first && !all->broken && !all->left[from] && !late) {
+		if (timeout_ns)
+			late = pthread_cond_timedwait(&all->changed, &all->lock, &end) != 0;
+		else
+			pthread_cond_wait(&all->changed, &all->lock);
+	}
+	m = *first;
+	if (m)
+		*first = m->next;
+	pthread_mutex_unlock(&all->lock);
+	if (!m)
+		return late ? QN_ETIMEOUT : QN_EBROKEN;
+	if (m->n > room)
+		rc = QN_ETOOLONG;
+	else
+		memcpy(msg, m->text, m->n);
+	*n = m->n;
+	free(m);
+	return rc;
+}
+
+static void self_interrupt(struct qn_ranks *g)
+{
+	struct group *all = group_of(g);
+
+	pthread_mutex_lock(&all->lock);
+	break_locked(all);
+	pthread_mutex_unlock(&all->lock);
+}
+
+static void group_free(struct group *all)
+{
+	for (int32_t i = 0; i < all->n * all->n; i++)
+		for (struct message *m = all->queue[i / all->n][i % all->n], *next; m; m = next) {
+			next = m->next;
+			free(m);
+		}
+	pthread_cond_destroy(&all->changed);
+	pthread_mutex_destroy(&all->lock);
+	free(all);
+}
+
+/* The others have no exchanges without this one. Messages that it has sent are still received. */
+static void self_close(struct qn_ranks *g)
+{
+	struct group *all = group_of(g);
+	int last;
+
+	pthread_mutex_lock(&all->lock);
+	all->left[g->rank] = 1;
+	last = --all->open == 0;
+	pthread_cond_broadcast(&all->changed);
+	pthread_mutex_unlock(&all->lock);
+	if (last)
+		group_free(all);
+	free(g);
+}
+
+static const struct transport self = {
+	.exchange = self_exchange,
+	.send = self_send,
+	.recv = self_recv,
+	.interrupt = self_interrupt,
+	.close = self_close,
+};
+
+int qn_ranks_self(struct qn_ranks **ranks, int32_t n)
+{
+	struct group *all;
+	pthread_condattr_t clock;
+
+	if (n < 1 || n > QN_RANKS_MAX)
+		return QN_EINVAL;
+	all = calloc(1, sizeof *all);
+	if (!all)
+		return QN_ENOMEM;
+	all->n = n;
+	pthread_mutex_init(&all->lock, NULL);
+	pthread_condattr_init(&clock);
+	pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+	pthread_cond_init(&all->changed, &clock);
+	pthread_condattr_destroy(&clock);
+	for (; all->open < n; all->open++) {
+		struct self *s = calloc(1, sizeof *s);
+
+		if (!s) {
+			const int32_t made = all->open;
+
+			for (int32_t r = 0; r < made; r++)
+				qn_ranks_close(ranks[r]);
+			if (!made)
+				group_free(all);
+			return QN_ENOMEM;
+		}
+		s->g = (struct qn_ranks){.by = &self, .rank = all->open, .n = n};
+		s->group = all;
+		ranks[all->open] = &s->g;
+	}
+	return QN_OK;
+}

@@ -1,0 +1,222 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/quern-llm/quern/go/demo"
+)
+
+// asked are requests of many kinds, whose answers a seed determines.
+func asked() (bodies []string) {
+	for i := range 8 {
+		bodies = append(bodies,
+			fmt.Sprintf(`{"prompt":"Once upon a time there was a dog number %d","max_tokens":48,"seed":%d}`, i, i),
+			fmt.Sprintf(`{"prompt":"Once upon a time","max_tokens":24,"n":3,"temperature":1.2,"seed":%d}`, i),
+			fmt.Sprintf(`{"prompt":"Tom said","max_tokens":40,"temperature":0,"logprobs":2,"logit_bias":{"%d":3}}`, 100+i),
+			fmt.Sprintf(`{"prompt":"A name: ","max_tokens":30,"seed":%d,"grammar":"root ::= [A-Z] [a-z]+ \" \" [0-9] [0-9]?"}`, i))
+	}
+	return bodies
+}
+
+// answers returns what a server answers to requests that all come at once.
+func (s *service) answers(bodies []string) []string {
+	s.t.Helper()
+	all := make([]string, len(bodies))
+	var wait sync.WaitGroup
+	for i, body := range bodies {
+		wait.Go(func() {
+			status, answer := s.post("/v1/completions", body)
+			all[i] = fmt.Sprint(status, answer["choices"])
+		})
+	}
+	wait.Wait()
+	return all
+}
+
+// A model that is divided among ranks answers as one process does: many requests at a time, with samples, grammars, drafts and
+// prefixes in common.
+func TestServeRanks(t *testing.T) {
+	bodies := asked()
+	want := serve(t, "demo").answers(bodies)
+	for _, args := range [][]string{{"--ranks", "2"}, {"--ranks", "3", "--rank-split", "1,2,1"}} {
+		s := serve(t, "demo", args...)
+		for range 2 { // the second time from the prefix cache
+			for i, got := range s.answers(bodies) {
+				if got != want[i] {
+					t.Errorf("%v: %s: got %s, want %s", args, bodies[i], got, want[i])
+				}
+			}
+		}
+	}
+}
+
+// What ranks cannot do is refused in one line, before anything is read.
+func TestRanksRefuse(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		args  []string
+		words []string
+	}{
+		{[]string{"--ranks", "1"}, []string{"--ranks", `"1"`, "mpi"}},
+		{[]string{"--ranks", "host:1"}, []string{"--ranks", `"host:1"`}},
+		{[]string{"--ranks", "65"}, []string{"--ranks", "64"}},
+		{[]string{"--rank-split", "1,2"}, []string{"--rank-split", "--ranks"}},
+		{[]string{"--ranks", "2", "--rank-split", "1,x"}, []string{"--rank-split", `"1,x"`}},
+		{[]string{"--ranks", "2", "--rank-split", "1,0"}, []string{"--rank-split", `"1,0"`}},
+		{[]string{"--ranks", "2", "-m", "other=demo"}, []string{"--ranks", "one model"}},
+		{[]string{"--ranks", "2", "--cache-disk", "/tmp"}, []string{"--ranks", "--cache-disk"}},
+		{[]string{"--ranks", "2", "--mmproj", "x.gguf"}, []string{"--ranks", "--mmproj"}},
+		{[]string{"--ranks", "2", "--sleep-idle-seconds", "9"}, []string{"--ranks", "--sleep-idle-seconds"}},
+	} {
+		quern(t, append([]string{"serve", "-m", "demo", "--port", "0"}, c.args...)...).refused(t, 2, c.words...)
+	}
+	for _, c := range []struct {
+		args  []string
+		words []string
+	}{
+		{[]string{"--ranks", "2", "--rank-split", "1,2,3"}, []string{"3 shares", "2 ranks"}},
+		{[]string{"--ranks", "2", "--context-shift"}, []string{"shifted", "divided"}},
+		{[]string{"--ranks", "2", "--kv-tiers", "128:i16,*:q8_0"}, []string{"tiers", "divided"}},
+		{[]string{"--ranks", "2", "--weights", "streamed"}, []string{"streamed", "divided"}},
+	} {
+		quern(t, append([]string{"serve", "-m", "demo", "--port", "0"}, c.args...)...).refused(t, 1, c.words...)
+	}
+	if mpiProgram == "" {
+		quern(t, "serve", "-m", "demo", "--ranks", "mpi").refused(t, 2, "quern-mpi", "make mpi")
+	}
+}
+
+// Divided models compute the published bits.
+func TestVerifyRanks(t *testing.T) {
+	t.Parallel()
+	args := []string{"verify", "-m", "demo", "-n", "8", "-p", "Once upon a time"}
+	one := succeed(t, args...)
+	for _, n := range []string{"2", "5"} {
+		if got := succeed(t, append(args, "--ranks", n)...); got != one {
+			t.Errorf("%s ranks: %s, want %s", n, got, one)
+		}
+	}
+	quern(t, append(args, "--ranks", "0")...).refused(t, 2, "--ranks")
+}
+
+// mpiProgram is a quern-mpi to test, with mpirun in the path: "make test-mpi" names it.
+var mpiProgram = os.Getenv("QUERN_MPI")
+
+// serveMPI starts an MPI job with a model for each process, and reports whether it is ready: else it has ended.
+func serveMPI(t *testing.T, models ...string) (s *service, ready bool) {
+	t.Helper()
+	s = &service{t: t, log: &lockedBuffer{}, socket: filepath.Join(t.TempDir(), "q.sock"), done: make(chan struct{})}
+	var args []string
+	if out, _ := exec.Command("mpirun", "--version").Output(); strings.Contains(string(out), "Open MPI") {
+		args = []string{"--oversubscribe"} // more processes than cores
+	}
+	for i, m := range models {
+		if i > 0 {
+			args = append(args, ":")
+		}
+		args = append(args, "-np", "1", mpiProgram, "serve", "-m", m, "--ranks", "mpi", "--host", s.socket, "-t", "1")
+	}
+	s.cmd = exec.Command("mpirun", args...)
+	s.cmd.Env = append(cleanEnvironment(), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
+	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { s.cmd.Wait(); close(s.done) }()
+	t.Cleanup(func() {
+		s.cmd.Process.Signal(syscall.SIGTERM) // which mpirun passes on
+		select {
+		case <-s.done:
+		case <-time.After(10 * time.Second):
+			s.cmd.Process.Kill()
+			<-s.done
+		}
+	})
+	s.dial()
+	return s, s.eventually(func() bool {
+		select {
+		case <-s.done:
+			return true
+		default:
+		}
+		r, err := s.client.Get("http://quern/readyz")
+		if err != nil {
+			return false
+		}
+		r.Body.Close()
+		ready = r.StatusCode == 200
+		return ready
+	}) && ready
+}
+
+// Processes of an MPI job answer as one process does. Where one ends or stops, the job ends in bounded time; where one
+// has another file, it does not begin.
+func TestMPI(t *testing.T) {
+	if mpiProgram == "" {
+		t.Skip("QUERN_MPI names no program: see make test-mpi")
+	}
+	t.Run("bits", func(t *testing.T) {
+		bodies := asked()
+		want := serve(t, "demo").answers(bodies)
+		for _, n := range []int{2, 3} {
+			s, ready := serveMPI(t, slices.Repeat([]string{"demo"}, n)...)
+			if !ready {
+				t.Fatal(s.log)
+			}
+			for i, got := range s.answers(bodies) {
+				if got != want[i] {
+					t.Errorf("%d processes: %s: got %s, want %s", n, bodies[i], got, want[i])
+				}
+			}
+			s.cmd.Process.Signal(syscall.SIGTERM)
+			if s.wait(); !strings.Contains(s.log.String(), "stopped") {
+				t.Errorf("no end in order: %s", s.log)
+			}
+		}
+	})
+	for signal, within := range map[string]time.Duration{"KILL": 10 * time.Second, "STOP": 20 * time.Second} {
+		t.Run(signal, func(t *testing.T) {
+			s, ready := serveMPI(t, "demo", "demo")
+			if !ready {
+				t.Fatal(s.log)
+			}
+			out, err := exec.Command("pgrep", "-P", fmt.Sprint(s.cmd.Process.Pid), filepath.Base(mpiProgram)).Output()
+			ids := strings.Fields(string(out))
+			if err != nil || len(ids) != 2 {
+				t.Fatalf("processes %q of the job: %v", out, err)
+			}
+			if out, err := exec.Command("kill", "-"+signal, ids[1]).CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			start := time.Now()
+			if code := s.wait(); code == 0 || time.Since(start) > within {
+				t.Errorf("the job ends with %d after %v, want an error within %v: %s", code, time.Since(start), within, s.log)
+			}
+		})
+	}
+	t.Run("another file", func(t *testing.T) {
+		changed := bytes.Clone(demo.GGUF())
+		changed[bytes.Index(changed, []byte("general.name"))+len("general.name")+4+8] ^= 1 // behind the type and the length
+		other := filepath.Join(t.TempDir(), "other.gguf")
+		if err := os.WriteFile(other, changed, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		s, ready := serveMPI(t, "demo", other)
+		if ready {
+			t.Fatal("ranks of two files serve")
+		}
+		if code := s.wait(); code == 0 || !strings.Contains(s.log.String(), "another file than rank 0's") {
+			t.Errorf("code %d: %s", code, s.log)
+		}
+	})
+}

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/pflag"
+
+	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/kernel"
+	"github.com/quern-llm/quern/go/launch"
+	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/model"
+	"github.com/quern-llm/quern/go/verify"
+)
+
+// exitLost is the exit code of a server that has lost one of its ranks (EX_SOFTWARE): whatever supervises them starts all
+// anew.
+const exitLost = 70
+
+// rankFlags say among which processes a model is divided.
+type rankFlags struct {
+	where string
+	split string
+
+	threads int   // that are ranks; 0: the processes of an MPI job are
+	shares  []int // how much each computes
+}
+
+func (f *rankFlags) define(fs *pflag.FlagSet) {
+	fs.StringVar(&f.where, "ranks", "", "`RANKS` that the model of -m is divided among: mpi is the processes of the MPI job that this one is of (bin/quern-mpi), a number is threads of this process, to try it out (default: it is not divided)")
+	fs.StringVar(&f.split, "rank-split", "", "how much of the model each rank computes in relation to the others, such as `3,2` (default: all the same)")
+}
+
+// check reads the flags.
+func (f *rankFlags) check() error {
+	if f.where == "" {
+		if f.split != "" {
+			return usagef("--rank-split is for a model that is divided; give --ranks")
+		}
+		return nil
+	}
+	if f.where != "mpi" {
+		n, err := strconv.Atoi(f.where)
+		if err != nil || n < 2 || n > kernel.MaxRanks {
+			return usagef("--ranks %q, want mpi, or a number from 2 to %d", f.where, kernel.MaxRanks)
+		}
+		f.threads = n
+	}
+	if f.split == "" {
+		return nil
+	}
+	for _, part := range strings.Split(f.split, ",") {
+		n, err := strconv.Atoi(part)
+		if err != nil || n < 1 {
+			return usagef("--rank-split %q, want a number of 1 or more for each rank, with commas between them", f.split)
+		}
+		f.shares = append(f.shares, n)
+	}
+	return nil
+}
+
+// rankVersion is what programs have in common that can be ranks of a model.
+func rankVersion() string { return readBuild().Version + " " + verify.Profile() }
+
+// join returns this process's ranks, and a function that ends them. Without --ranks there are none.
+func (f *rankFlags) join(ctx context.Context, path string, d launch.DeviceSettings, logs zerolog.Logger) (r *engine.Ranks, done func(), err error) {
+	if f.where == "" {
+		return nil, func() {}, nil
+	}
+	lost := func(err error) {
+		logs.Error().Err(err).Msg("a rank of the model is lost: the server ends, to be started anew with all of them")
+		time.AfterFunc(time.Second, func() { os.Exit(exitLost) }) // until then requests are told
+	}
+	if f.threads > 0 {
+		file, err := openFile(path)
+		if err != nil {
+			return nil, nil, err
+		}
+		var wait func() error
+		s, err := d.Config()
+		if err == nil {
+			r, wait, err = engine.InThreads(ctx, file, s, f.threads)
+		}
+		if err != nil {
+			file.Close()
+			return nil, nil, err
+		}
+		r.Lost, r.Shares = lost, f.shares
+		return r, func() {
+			if err := wait(); err != nil && !errors.Is(err, engine.ErrRanks) {
+				logs.Error().Err(err).Msg("a rank has failed")
+			}
+			file.Close()
+		}, nil
+	}
+	g, err := kernel.MPIRanks()
+	if err != nil {
+		return nil, nil, usagef("--ranks mpi: %w", err)
+	}
+	if g.Count() < 2 {
+		g.Close()
+		return nil, nil, usagef("--ranks mpi: the job has one process; start it as mpirun -np 2 quern-mpi ..., or by srun")
+	}
+	return &engine.Ranks{Ranks: model.Ranks{Group: g, Shares: f.shares}, Version: rankVersion(), Lost: lost}, g.Close, nil
+}
+
+// follow has this process compute its part of the model until rank 0 ends. The first SIGTERM or Ctrl-C is rank 0's
+// to follow, which lets requests finish.
+func follow(ctx context.Context, path string, d launch.DeviceSettings, r engine.Ranks, logs zerolog.Logger) error {
+	c, err := d.Config()
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	go func() {
+		<-signals
+		logs.Info().Msg("rank 0 ends this rank when its requests are done; another signal ends it now")
+		<-signals
+		stop()
+	}()
+	file, err := openFile(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	err = engine.Follow(ctx, file, c, r, func(bytes uint64) {
+		logs.Info().Int("rank", r.Group.Rank()).Int("ranks", r.Group.Count()).Str("weights", mem.FormatBytes(bytes)).Msg("rank has its part of the model")
+	})
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,170 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/quern-llm/quern/go/kernel"
+	"github.com/quern-llm/quern/go/model"
+)
+
+// Ranks are processes among which a model is divided. This one is rank 0, which decides everything; the others run Follow.
+type Ranks struct {
+	model.Ranks
+	Version string // of the program: that of all ranks is the same
+	// Lost is called once, with the reason, when another rank has ended or does not answer: no pass can run any more. It
+	// may be nil.
+	Lost func(error)
+}
+
+// ErrRanks reports that another rank has ended, or does not answer. All later passes of the engine fail with it.
+var ErrRanks = kernel.ErrRanks
+
+// errDivided reports what a divided model cannot do.
+var errDivided = errors.New("not for a model that is divided among ranks")
+
+const (
+	pingEvery = time.Second     // of ranks that have nothing to do
+	pongAfter = 3 * time.Second // at most
+)
+
+// divide refuses what a divided model cannot do, and leaves out what is optional.
+func (c *Config) divide() error {
+	for _, v := range []struct {
+		asked bool
+		what  string
+	}{
+		{c.Media != nil, "pictures and sounds are"},
+		{c.Vectors, "vectors are"},
+		{len(c.Tiers) > 0, "keys and values in tiers are"},
+		{c.Shift, "a context that is shifted is"},
+		{c.Residency == model.Streamed, "streamed weights are"},
+	} {
+		if v.asked {
+			return fmt.Errorf("%s %w", v.what, errDivided)
+		}
+	}
+	c.Early, c.MTP = false, false
+	return nil
+}
+
+// whole returns an error if the model is divided, which says that something is not possible then.
+func (e *Engine) whole(what string) error {
+	if e.lead == nil {
+		return nil
+	}
+	return fmt.Errorf("%s %w", what, errDivided)
+}
+
+// invite has the other ranks load their parts.
+func (e *Engine) invite(s *model.Survey, r model.Residency) (err error) {
+	if e.config.Ranks == nil {
+		return nil
+	}
+	e.lead, err = s.Invite(e.config.Ranks.Version, r)
+	return err
+}
+
+// lead makes the other ranks follow the runner and the KV pool, once all have loaded their parts.
+func (e *Engine) leads(ctx context.Context) error {
+	if e.lead == nil {
+		return nil
+	}
+	if err := e.lead.Ready(ctx); err != nil {
+		return err
+	}
+	var units []int
+	for i, g := range e.kv.Layout() {
+		units = append(units, len(e.kv.Memory(i))/g.Bytes)
+	}
+	if err := e.runner.Lead(ctx, e.lead, units); err != nil {
+		return err
+	}
+	e.kv.OnCopy(e.lead.Copied)
+	e.watching, e.watched = make(chan struct{}), make(chan struct{})
+	go e.watch()
+	return nil
+}
+
+// watch finds out whether the other ranks are still there, until the engine is closed.
+func (e *Engine) watch() {
+	defer close(e.watched)
+	tick := time.NewTicker(pingEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-e.watching:
+			return
+		case <-tick.C:
+		}
+		err := e.device.inTurn(func() error { return e.lead.Ping(pingEvery, pongAfter) })
+		if err != nil {
+			if lost := e.config.Ranks.Lost; lost != nil {
+				lost(err)
+			}
+			return
+		}
+	}
+}
+
+// dismiss ends the other ranks.
+func (e *Engine) dismiss() {
+	if e.watching != nil {
+		close(e.watching)
+		<-e.watched
+		e.watching = nil
+	}
+	e.lead.Quit()
+	e.lead = nil
+}
+
+// Follow has this process compute its part of a model until rank 0 ends, which is no error. Loaded is called with the
+// memory of its weights once they are loaded; it may be nil. The caller keeps the file.
+func Follow(ctx context.Context, file *model.File, c DeviceConfig, r Ranks, loaded func(bytes uint64)) error {
+	d, err := NewDevice(c)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	leave := d.enter()
+	defer leave()
+	f := model.Follower{Group: r.Group, File: file, Pool: d.pool, Budget: d.budget, Version: r.Version, Loaded: loaded}
+	return cmp.Or(f.Run(ctx), ctx.Err())
+}
+
+// InThreads returns ranks that are goroutines of this process, of which the others follow until rank 0's engine is closed:
+// what a division computes can be tried out without other machines. The returned function waits for them, and returns
+// their first error. Each has its share of the threads.
+func InThreads(ctx context.Context, file *model.File, c DeviceConfig, n int) (r *Ranks, wait func() error, err error) {
+	if err := c.Fill(); err != nil {
+		return nil, nil, err
+	}
+	all, err := kernel.ThreadRanks(n)
+	if err != nil {
+		return nil, nil, err
+	}
+	c.Threads, c.Place.CPUs = max(c.Threads/n, 1), nil
+	ended := make(chan error, n)
+	for _, g := range all[1:] {
+		go func() {
+			again, err := file.Again()
+			if err == nil {
+				err = Follow(ctx, again, c, Ranks{Ranks: model.Ranks{Group: g}}, nil)
+				again.Close()
+			}
+			g.Close()
+			ended <- err
+		}()
+	}
+	return &Ranks{Ranks: model.Ranks{Group: all[0]}}, func() error {
+		all[0].Close()
+		var first error
+		for range n - 1 {
+			first = cmp.Or(first, <-ended)
+		}
+		return first
+	}, nil
+}

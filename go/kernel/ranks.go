@@ -1,0 +1,137 @@
+package kernel
+
+/*
+#include "quern.h"
+#cgo noescape qn_ranks_send
+#cgo noescape qn_ranks_recv
+#cgo nocallback qn_ranks_send
+#cgo nocallback qn_ranks_recv
+*/
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+	"unsafe"
+)
+
+// MaxRanks is the maximum number of ranks of a group.
+const MaxRanks = C.QN_RANKS_MAX
+
+var (
+	// ErrRanks reports that ranks can no longer run plans together. The others wrap it.
+	ErrRanks = errors.New("kernel: another rank has ended or cannot be reached")
+	// ErrStep reports that ranks were not at the same operation.
+	ErrStep = fmt.Errorf("%w: it is not at the same operation of a pass", ErrRanks)
+	// ErrSilent reports that no message came in time.
+	ErrSilent = fmt.Errorf("%w: nothing has come in time", ErrRanks)
+	// ErrLong reports a message that is longer than it may be.
+	ErrLong = fmt.Errorf("%w: a message of it is too long", ErrRanks)
+)
+
+// Ranks is this process's place in a group of processes that run plans together, each with a slice of the model. It is
+// not safe for concurrent use, except for Rank, Count and Break.
+type Ranks struct {
+	c   *C.struct_qn_ranks
+	pin runtime.Pinner // of the Stop of a pass
+}
+
+// ThreadRanks returns n ranks that are goroutines of this process. The caller closes each.
+func ThreadRanks(n int) ([]*Ranks, error) {
+	if n < 1 || n > MaxRanks {
+		return nil, fmt.Errorf("%d ranks, want 1 to %d", n, MaxRanks)
+	}
+	c := (*[MaxRanks]*C.struct_qn_ranks)(calloc(MaxRanks, int(unsafe.Sizeof(uintptr(0)))))
+	defer free(unsafe.Pointer(c))
+	if err := status(C.qn_ranks_self(&c[0], C.int32_t(n)), fmt.Sprintf("%d ranks", n)); err != nil {
+		return nil, err
+	}
+	all := make([]*Ranks, n)
+	for i := range all {
+		all[i] = &Ranks{c: c[i]}
+	}
+	return all, nil
+}
+
+// Rank returns the number of this rank. Rank 0 decides, and has the results.
+func (g *Ranks) Rank() int { return int(C.qn_ranks_rank(g.c)) }
+
+// Count returns how many ranks there are.
+func (g *Ranks) Count() int { return int(C.qn_ranks_count(g.c)) }
+
+// Begin begins a pass. Once rank 0's stop, which may be nil, is set, the pass ends behind the same plan on all ranks. What it
+// returns is the stop of the runs of this pass.
+func (g *Ranks) Begin(stop *Stop) *Stop {
+	g.pin.Unpin()
+	var ask *C.uint32_t
+	if stop != nil {
+		g.pin.Pin(stop)
+		ask = (*C.uint32_t)(unsafe.Pointer(stop))
+	}
+	return (*Stop)(unsafe.Pointer(C.qn_ranks_begin(g.c, ask)))
+}
+
+// Failed returns why exchanges have failed, or nil. What the pass computed is then garbage, and no other can run. A nil
+// Ranks never fails.
+func (g *Ranks) Failed() error {
+	if g == nil {
+		return nil
+	}
+	return ranksStatus(C.qn_ranks_failed(g.c))
+}
+
+func ranksStatus(rc C.int) error {
+	switch rc {
+	case C.QN_EBROKEN:
+		return ErrRanks
+	case C.QN_EDESYNC:
+		return ErrStep
+	case C.QN_ETIMEOUT:
+		return ErrSilent
+	case C.QN_ETOOLONG:
+		return ErrLong
+	}
+	return status(rc, "ranks")
+}
+
+// Moved is what exchanges have moved since the ranks were opened.
+type Moved struct {
+	Shares, Bytes int64 // Bytes: that this rank has sent to each other
+	Time          time.Duration
+}
+
+// Moved returns what this rank has exchanged.
+func (g *Ranks) Moved() Moved {
+	m := C.qn_ranks_moved(g.c)
+	return Moved{int64(m.shares), int64(m.bytes), time.Duration(m.ns)}
+}
+
+// Send sends a message to a rank, or to Everyone else.
+func (g *Ranks) Send(to int, msg []byte) error {
+	return ranksStatus(C.qn_ranks_send(g.c, C.int32_t(to), unsafe.Pointer(unsafe.SliceData(msg)), C.size_t(len(msg))))
+}
+
+// Recv waits for the next message of a rank, for at most this long unless it is 0, and returns the part of room that it
+// is in.
+func (g *Ranks) Recv(from int, room []byte, timeout time.Duration) ([]byte, error) {
+	n := C.size_t(0)
+	rc := C.qn_ranks_recv(g.c, C.int32_t(from), unsafe.Pointer(unsafe.SliceData(room)), C.size_t(len(room)), &n, C.int64_t(timeout))
+	if err := ranksStatus(rc); err != nil {
+		return nil, err
+	}
+	return room[:n], nil
+}
+
+// Break ends all that waits for other ranks, here and where they notice, with ErrRanks.
+func (g *Ranks) Break() { C.qn_ranks_break(g.c) }
+
+// Close leaves the group, which cannot go on without this rank. Closing again is a no-op.
+func (g *Ranks) Close() {
+	if g.c != nil {
+		C.qn_ranks_close(g.c)
+		g.pin.Unpin()
+		g.c = nil
+	}
+}

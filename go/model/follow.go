@@ -1,0 +1,212 @@
+package model
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/quern-llm/quern/go/kernel"
+	"github.com/quern-llm/quern/go/mem"
+)
+
+// A Follower is one of the other ranks: it has its part of the model and of the state of sequences, and does what rank 0
+// tells it.
+type Follower struct {
+	Group   *kernel.Ranks
+	File    *File
+	Pool    *kernel.Pool
+	Budget  *mem.Budget
+	Version string             // of the program, which is rank 0's as well
+	Loaded  func(bytes uint64) // called with the memory of its weights, once they are there; may be nil
+
+	model  *Model
+	runner *Runner
+	units  []*mem.Region
+	room   []byte
+}
+
+// errQuit ends a follower.
+var errQuit = errors.New("rank 0 has ended")
+
+// Run follows rank 0 until that quits, which is no error. What it cannot do it tells rank 0, which ends the group.
+func (f *Follower) Run(ctx context.Context) error {
+	defer f.close()
+	defer context.AfterFunc(ctx, f.Group.Break)()
+	f.room = make([]byte, mostMessage)
+	for {
+		msg, err := f.Group.Recv(0, f.room, 0)
+		if err == nil && len(msg) == 0 {
+			err = fmt.Errorf("rank 0 has sent nothing: %w", ErrRank)
+		}
+		if err == nil {
+			err = f.do(ctx, msg[0], msg[1:])
+		}
+		switch {
+		case errors.Is(err, errQuit):
+			return nil
+		case err != nil && ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			return err
+		}
+	}
+}
+
+// do does what a message says.
+func (f *Follower) do(ctx context.Context, kind byte, body []byte) error {
+	switch kind {
+	case msgJoin:
+		return f.answer(f.join(ctx, body))
+	case msgMemory:
+		return f.answer(f.allocate(body))
+	case msgPing:
+		return f.answer(nil)
+	case msgQuit:
+		return errQuit
+	}
+	if f.runner == nil {
+		return fmt.Errorf("message %q of rank 0 comes too early: %w", kind, ErrRank)
+	}
+	switch kind {
+	case msgPass:
+		if err := f.runner.batch.Take(body); err != nil {
+			return err
+		}
+		if err := f.runner.Forward(nil, nil); !errors.Is(err, ErrStopped) {
+			return err
+		}
+		return f.Group.Failed()
+	case msgOutput:
+		return f.output(body)
+	case msgCopy:
+		return f.copy(body)
+	}
+	return fmt.Errorf("message %q of rank 0 is not known: %w", kind, ErrRank)
+}
+
+// answer tells rank 0 whether something went well. An error is the follower's as well.
+func (f *Follower) answer(err error) error {
+	if err == nil {
+		return f.Group.Send(0, []byte{msgReady})
+	}
+	text := err.Error()
+	return errors.Join(err, f.Group.Send(0, append([]byte{msgError}, text[:min(len(text), 4000)]...)))
+}
+
+// join loads this rank's part of the model.
+func (f *Follower) join(ctx context.Context, body []byte) error {
+	var in invitation
+	if err := json.Unmarshal(body, &in); err != nil {
+		return err
+	}
+	switch {
+	case f.model != nil:
+		return fmt.Errorf("it has a model already")
+	case in.Version != f.Version:
+		return fmt.Errorf("it is version %q, rank 0 is %q; ranks run the same program", f.Version, in.Version)
+	case in.File != f.File.identity():
+		return fmt.Errorf("%s is another file than rank 0's", f.File.Name())
+	}
+	s, err := NewSurvey(f.File, in.KV, in.Ctx)
+	if err == nil {
+		s, err = s.Split(Ranks{Group: f.Group, Shares: in.Shares, Least: in.Least})
+	}
+	if err == nil {
+		f.model, err = s.Load(Options{Pack: f.Pool.PackInto, Budget: f.Budget, Residency: in.Residency, Until: ctx})
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", f.File.Name(), err)
+	}
+	if f.Loaded != nil {
+		f.Loaded(f.model.WeightBytes())
+	}
+	return nil
+}
+
+// allocate makes room for as many units, tokens and sequences as rank 0 has.
+func (f *Follower) allocate(body []byte) (err error) {
+	var l limits
+	if err := json.Unmarshal(body, &l); err != nil {
+		return err
+	}
+	switch {
+	case f.model == nil || f.runner != nil:
+		return fmt.Errorf("limits of rank 0 come at another time than after its model: %w", ErrRank)
+	case len(l.Units) != len(f.model.Layout):
+		return fmt.Errorf("%d groups of state, rank 0 has %d", len(f.model.Layout), len(l.Units))
+	}
+	f.runner, err = NewRunner(f.model, RunnerConfig{
+		Pool: f.Pool, Budget: f.Budget, MaxTokens: l.MaxTokens, MaxSeqs: l.MaxSeqs, MaxBlocks: l.MaxBlocks, MaxOut: l.MaxOut,
+	})
+	if err != nil {
+		return err
+	}
+	for i, g := range f.model.Layout {
+		const most = 1 << 44 // bytes, of which an address space has enough
+		if n := l.Units[i]; n < 1 || n > most/g.Bytes {
+			return fmt.Errorf("%d units of %d bytes", n, g.Bytes)
+		}
+		// As in a KV pool, pages are memory when they are written; rank 0 decides how many are used at a time.
+		r, err := mem.Alloc(uint64(l.Units[i])*uint64(g.Bytes), "keys and values")
+		if err != nil {
+			return err
+		}
+		f.units = append(f.units, r)
+		f.runner.batch.SetState(i, r.Bytes(), g.Bytes)
+	}
+	return nil
+}
+
+// words returns the 32-bit numbers of a message.
+func words(body []byte) []int32 {
+	list := make([]int32, len(body)/4)
+	for i := range list {
+		list[i] = int32(binary.LittleEndian.Uint32(body[4*i:]))
+	}
+	return list
+}
+
+// output computes its part of an output.
+func (f *Follower) output(body []byte) (err error) {
+	defer func() {
+		if p := recover(); p != nil { // what a runner refuses
+			err = fmt.Errorf("an output of rank 0: %v", p)
+		}
+	}()
+	w := words(body)
+	if len(w) < 2 || w[0] < 0 || int(w[0]) >= len(f.runner.outputs) {
+		return fmt.Errorf("an output of rank 0 is cut short: %w", ErrRank)
+	}
+	o := f.runner.outputs[w[0]]
+	f.runner.pick(o.Name, o.Given)
+	f.runner.run(w[1:])
+	return f.Group.Failed()
+}
+
+// copy copies a unit of the state of sequences.
+func (f *Follower) copy(body []byte) error {
+	w := words(body)
+	if len(w) != 3 || w[0] < 0 || int(w[0]) >= len(f.units) {
+		return fmt.Errorf("a copy of rank 0 is cut short: %w", ErrRank)
+	}
+	all, size := f.units[w[0]].Bytes(), f.model.Layout[w[0]].Bytes
+	if n := int32(len(all) / size); w[1] < 0 || w[1] >= n || w[2] < 0 || w[2] >= n {
+		return fmt.Errorf("a copy of rank 0 from unit %d to %d of %d: %w", w[2], w[1], n, ErrRank)
+	}
+	copy(all[int(w[1])*size:][:size], all[int(w[2])*size:])
+	return nil
+}
+
+func (f *Follower) close() {
+	if f.runner != nil {
+		f.runner.Close()
+	}
+	for _, r := range f.units {
+		r.Close()
+	}
+	if f.model != nil {
+		f.model.Close()
+	}
+}
