@@ -137,7 +137,7 @@ func (m *Images) measure(ctx context.Context, path string, kv kvcache.Types, poo
 	for _, p := range parts {
 		if in := p.Input; in != nil {
 			r.Patches, r.Rows = r.Patches+in.Tokens, r.Rows+in.Rows()
-			r.Memory = max(r.Memory, e.Bytes(in.Tokens, in.Rows(), pool.Threads()))
+			r.Memory = max(r.Memory, e.BytesOf(in, pool.Threads()))
 			work += e.Work(in.Tokens)
 		}
 	}

@@ -148,8 +148,7 @@ func (e *Engine) loadEncoders() error {
 func (e *Engine) encodingRoom() (n uint64) {
 	for s, enc := range e.encoders.loaded {
 		if k := e.encoders.kinds[s]; enc != nil {
-			rows := max(mostRows(k), 1)
-			n = max(n, enc.Bytes(rows*max(k.Merge, 1)*max(k.Merge, 1), rows, e.device.Threads()))
+			n = max(n, enc.Room(max(mostRows(k), 1), e.device.Threads()))
 		}
 	}
 	if n > 0 {
@@ -395,7 +394,7 @@ func (l *Loop) beginWork(w *work) error {
 	}
 	if errors.As(err, &limit) {
 		limit, reason := d.budget.Limit()
-		return &MemoryError{limit, reason, RetryPressure, enc.Bytes(w.in.Tokens, w.in.Rows(), w.threads), d.budget.Free(), "a picture or a sound"}
+		return &MemoryError{limit, reason, RetryPressure, enc.BytesOf(w.in, w.threads), d.budget.Free(), "a picture or a sound"}
 	}
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/kvcache"
@@ -23,6 +24,9 @@ type Encoder struct {
 	model *Model
 	stage []stage
 	width int // of a row of embeddings
+
+	probe   sync.Once
+	largest *projector.Input // see projector.Encoder.Largest
 }
 
 // A stage is a plan that runs over all tokens, slice by slice, before the next stage begins.
@@ -246,6 +250,24 @@ func (e *Encoder) between(in *projector.Input) (all int) {
 func (e *Encoder) Bytes(n, rows, threads int) uint64 {
 	bufs, scratch, kv, brought := e.sizes(n, threads)
 	return uint64(bufs + scratch + kv + brought + 4*rows*e.width + 4*e.between(&projector.Input{Tokens: n}))
+}
+
+// BytesOf is Bytes of an input.
+func (e *Encoder) BytesOf(in *projector.Input, threads int) uint64 {
+	bufs, scratch, kv, brought := e.sizes(tokens(in), threads)
+	return uint64(bufs + scratch + kv + brought + 4*max(in.Rows(), in.Made)*e.width + 4*e.between(in))
+}
+
+// Room returns the memory of the encoding of the largest picture on so many threads, of which the encoder makes so many rows or,
+// where it is cut into tiles, as many as they have.
+func (e *Encoder) Room(rows, threads int) uint64 {
+	e.probe.Do(func() { e.largest = e.Largest() })
+	merge := max(e.Merge, 1)
+	n := e.Bytes(rows*merge*merge, rows, threads)
+	if e.largest != nil {
+		n = max(n, e.BytesOf(e.largest, threads))
+	}
+	return n
 }
 
 // Work returns how many multiply-adds an encoding of n tokens takes: those of products and of attention.

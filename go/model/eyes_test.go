@@ -75,6 +75,31 @@ func (c eye) picture() *picture.RGB {
 	return p
 }
 
+// The room for the largest picture is that of one with as many tiles as there may be.
+func TestRoomOfTiles(t *testing.T) {
+	pool, budget := testPool(t, 1), mem.NewBudget(1<<28, "a test")
+	for name, size := range map[string][2]int{"granite4_vision": {64, 32}, "deepseekocr": {9 * 40, 40}} {
+		all := eyes(t)
+		c := all[slices.IndexFunc(all, func(c eye) bool { return c.Name == name })]
+		e := encoder(t, c.write(t), projector.Sight, EncoderFile, kvEncoder, pool, budget)
+		held, most := budget.Used(), uint64(0)
+		for _, part := range e.See(&picture.RGB{Width: size[0], Height: size[1], Pix: make([]byte, 3*size[0]*size[1])}) {
+			if part.Input == nil {
+				continue
+			}
+			x, err := e.Begin(part.Input, pool, budget)
+			if err != nil {
+				t.Fatal(err)
+			}
+			most = max(most, budget.Used()-held)
+			x.Close()
+		}
+		if room := e.Room(16, 1); room < most-most/10 || room > most {
+			t.Errorf("%s: a room of %d bytes, an encoding has %d", name, room, most)
+		}
+	}
+}
+
 // Layers of encoders may have more operations than a plan has: those of Granite Vision with the heads of its models.
 func TestManyHeads(t *testing.T) {
 	all := eyes(t)

@@ -21,6 +21,33 @@ func (e *Encoder) checkTiles(k *Keys, n int) {
 	}
 }
 
+// maxProbe bounds the pixels of the picture of Largest.
+const maxProbe = 1 << 24
+
+// Largest returns the largest input of a picture that is cut into as many tiles as there may be, whose tiles may be read at once;
+// nil: pictures are not cut, or are too large to find out.
+func (e *Encoder) Largest() (largest *Input) {
+	w, h := 0, 0
+	for _, g := range e.Grids {
+		if e.Side*e.Side*g.Columns*g.Rows > w*h {
+			w, h = e.Side*g.Columns, e.Side*g.Rows
+		}
+	}
+	if e.Most > 0 { // beside each other
+		h = e.sam.small * e.Patch
+		w = h * e.Most
+	}
+	if w*h == 0 || w*h > maxProbe {
+		return nil
+	}
+	for _, part := range e.See(&picture.RGB{Width: w, Height: h, Pix: make([]byte, 3*w*h)}) {
+		if in := part.Input; in != nil && (largest == nil || in.Tokens > largest.Tokens) {
+			largest = in
+		}
+	}
+	return largest
+}
+
 // tiled returns the tiles of a picture, of one of the encoder's grids, and an overview behind them; the overview alone if the
 // picture is no larger.
 func (e *Encoder) tiled(p *picture.RGB) (tiles []*picture.RGB, g prepare.Grid) {
