@@ -71,6 +71,7 @@ LEFT_OUT = {"mistral3": ("v.token_embd.img_break", "language_model.model.embed_t
 PUBLISHED = {
     "gemma3": [(r"^vision_tower\.", TOWER[0]), ],
     "lfm2": [(r"^model\.vision_tower\.", "model.vision_tower.vision_model.")],
+    "granite4vision": [(r"^model\.vision_tower\.", "model.vision_tower.vision_model.")],
     "internvl": [(r"^(vision_tower|multi_modal_projector)\.", r"model.\1.")],
 }
 
@@ -469,6 +470,89 @@ FOREIGN |= {
         | norm("sound_projection.norm", 32, False) | linear("sound_projection.linear1", 48, 32, False)
         | linear("sound_projection.linear2", 32, 48, False)),
 }
+SAM = dict(width=64, layers=4, heads=2, global_attn_indexes=[1], downsample_channels=[40, 32])
+SAM_SHAPES = {
+    "model.sam_model.pos_embed": [1, 4, 4, 64], "model.sam_model.patch_embed.proj.weight": [64, 3, 4, 4],
+    "model.sam_model.patch_embed.proj.bias": [64], "model.sam_model.neck.0.weight": [24, 64, 1, 1],
+    "model.sam_model.neck.2.weight": [24, 24, 3, 3], "model.sam_model.net_2.weight": [40, 24, 3, 3],
+    "model.sam_model.net_3.weight": [32, 40, 3, 3], "model.embed_tokens.weight": [48, 32], "model.view_seperator": [32],
+} | norm("model.sam_model.neck.1", 24) | norm("model.sam_model.neck.3", 24) | layers(
+    "model.sam_model.blocks.", 4, norm("norm1", 64), norm("norm2", 64), {"attn.rel_pos_h": [7, 32], "attn.rel_pos_w": [7, 32]},
+    linear("attn.qkv", 192, 64), linear("attn.proj", 64, 64), linear("mlp.lin1", 96, 64), linear("mlp.lin2", 64, 96))
+FOREIGN |= {
+    "deepseekocr": (
+        dict(TEXT, architectures=["DeepseekOCRForCausalLM"], model_type="deepseek_vl_v2", language_config=dict(TEXT,
+             architectures=["DeepseekV2ForCausalLM"], model_type="deepseek_v2"), vision_config=dict(
+             image_size=64, mlp_ratio=3.7, model_type="vision", width={"clip-l-14-224": dict(heads=2, image_size=16,
+             layers=4, patch_size=4, width=32), "sam_vit_b": SAM})),
+        SAM_SHAPES | {"model.image_newline": [32], "model.vision_model.embeddings.class_embedding": [32],
+                      "model.vision_model.embeddings.patch_embedding.weight": [32, 3, 4, 4],
+                      "model.vision_model.embeddings.position_embedding.weight": [17, 32]}
+        | norm("model.vision_model.pre_layrnorm", 32)
+        | layers("model.vision_model.transformer.layers.", 4, norm("layer_norm1", 32), norm("layer_norm2", 32),
+                 linear("self_attn.qkv_proj", 96, 32), linear("self_attn.out_proj", 32, 32), linear("mlp.fc1", 48, 32),
+                 linear("mlp.fc2", 32, 48)) | linear("model.projector.layers", 32, 64)),
+    "deepseekocr2": (
+        dict(TEXT, architectures=["DeepseekOCR2ForCausalLM"], model_type="deepseek_vl_v2", vision_config=dict(
+             image_size=1024, mlp_ratio=3.7, model_type="vision", layers=4, width={"qwen2-0-5b": dict(dim=32),
+             "sam_vit_b": SAM})),
+        SAM_SHAPES | {"model.qwen2_model.query_768.weight": [4, 32], "model.qwen2_model.query_1024.weight": [9, 32]}
+        | norm("model.qwen2_model.model.model.norm", 32, False)
+        | layers("model.qwen2_model.model.model.layers.", 4, norm("input_layernorm", 32, False),
+                 norm("post_attention_layernorm", 32, False), linear("self_attn.q_proj", 32, 32),
+                 linear("self_attn.k_proj", 16, 32), linear("self_attn.v_proj", 16, 32),
+                 linear("self_attn.o_proj", 32, 32, False), linear("mlp.gate_proj", 48, 32, False),
+                 linear("mlp.up_proj", 48, 32, False), linear("mlp.down_proj", 32, 48, False))
+        | linear("model.projector.layers", 32, 32)),
+    "cogvlm": (
+        dict(TEXT, architectures=["CogVLMForCausalLM"], model_type="cogvlm_x", vision_config=dict(VIT, num_heads=2,
+             num_hidden_layers=4, layer_norm_eps=1e-6, num_positions=17, in_channels=3)),
+        {"model.vision.patch_embedding.cls_embedding": [1, 32], "model.vision.patch_embedding.proj.weight": [32, 3, 4, 4],
+         "model.vision.patch_embedding.proj.bias": [32], "model.vision.patch_embedding.position_embedding.weight": [17, 32],
+         "model.vision.boi": [1, 1, 32], "model.vision.eoi": [1, 1, 32], "model.embed_tokens.weight": [48, 32],
+         "model.layers.0.mlp.vision_mlp.up_proj.weight": [48, 32]}
+        | layers("model.vision.transformer.layers.", 4, norm("input_layernorm", 32), norm("post_attention_layernorm", 32),
+                 linear("attention.query_key_value", 96, 32), linear("attention.dense", 32, 32), linear("mlp.fc1", 48, 32),
+                 linear("mlp.fc2", 32, 48))
+        | linear("model.vision.linear_proj.linear_proj", 48, 32, False) | norm("model.vision.linear_proj.norm1", 48)
+        | linear("model.vision.linear_proj.dense_h_to_4h", 40, 48, False)
+        | linear("model.vision.linear_proj.gate_proj", 40, 48, False)
+        | linear("model.vision.linear_proj.dense_4h_to_h", 32, 40, False)),
+}
+DOTS = linear("mlp.fc1", 48, 32, False) | linear("mlp.fc2", 32, 48, False) | linear("mlp.fc3", 48, 32, False)
+DOTS_EXPERTS = {"mlp.gate_weight": [3, 32], "mlp.router_bias": [3]} | {
+    f"mlp.experts.{i}.fc{k}.weight": [32, 48] if k == 2 else [48, 32] for i in range(3) for k in (1, 2, 3)}
+FOREIGN["dots3note"] = (
+    dict(TEXT, architectures=["Dots3NoteForConditionalGeneration"], model_type="dots3_note_x", vision_config=dict(
+         embed_dim=32, hidden_size=32, intermediate_size=48, num_hidden_layers=4, num_attention_heads=2, patch_size=4,
+         spatial_merge_size=2, rms_norm_eps=1e-5, pyramid_num_routed=[-1, -1, 3, 3], capacity_factor=2,
+         adapter_type="patch_merger", pre_pixel_shuffle=True, router_scoring_func="sigmoid", router_scale=1.0,
+         temporal_patch_size=1, use_bias=False, use_qk_norm=True), audio_config=dict(
+         use_conv2d_stem=True, use_rope=True, use_rms_norm=True, use_causal=False, merge_factor=1, chunk_seconds=60,
+         rope_parameters=dict(partial_rotary_factor=0.5, rope_theta=10000.0), whisper_config=dict(d_model=32,
+         encoder_ffn_dim=48, encoder_attention_heads=2, encoder_layers=3, activation_function="swiglu", num_mel_bins=16))),
+    {"vision_encoder.patch_embed.proj.weight": [32, 3, 4, 4], "vision_encoder.patch_embed.proj.bias": [32],
+     "model.embed_tokens.weight": [48, 32]}
+    | norm("vision_encoder.patch_embed.norm", 32, False) | norm("vision_encoder.post_trunk_norm", 32, False)
+    | layers("vision_encoder.blocks.", 4, norm("norm_1", 32, False), norm("norm_2", 32, False),
+             linear("attn.qkv", 96, 32, False), linear("attn.proj", 32, 32, False), norm("attn.q_norm", 16, False),
+             norm("attn.k_norm", 16, False))
+    | layers("vision_encoder.blocks.", 2, DOTS)
+    | {f"vision_encoder.blocks.{i}.{n}": s for i in (2, 3) for n, s in DOTS_EXPERTS.items()}
+    | norm("vision_encoder.adapter.ln_q", 32) | linear("vision_encoder.adapter.mlp.0", 128, 128)
+    | linear("vision_encoder.adapter.mlp.2", 32, 128)
+    | {f"audio_encoder.dots_encoder.speech_encoder.conv2d{i}.{k}": s for i in (1, 2, 3)
+       for k, s in {"weight": [8, 8 if i > 1 else 1, 3, 3], "bias": [8]}.items()}
+    | linear("audio_encoder.dots_encoder.speech_encoder.conv_out", 32, 16, False)
+    | norm("audio_encoder.dots_encoder.speech_encoder.layer_norm", 32, False)
+    | layers("audio_encoder.dots_encoder.speech_encoder.layers.", 3, norm("self_attn_layer_norm", 32, False),
+             norm("final_layer_norm", 32, False), linear("self_attn.q_proj", 32, 32),
+             linear("self_attn.k_proj", 32, 32, False), linear("self_attn.v_proj", 32, 32),
+             linear("self_attn.out_proj", 32, 32), linear("fc1", 96, 32), linear("fc2", 32, 48))
+    | norm("audio_encoder.audio_adapter.proj.0", 32) | linear("audio_encoder.audio_adapter.proj.1", 32, 32)
+    | linear("audio_encoder.audio_adapter.proj.3", 32, 32))
+FOREIGN["deepseekocr/unlimited"] = (FOREIGN["deepseekocr"][0] | dict(architectures=["UnlimitedOCRForCausalLM"]),
+    FOREIGN["deepseekocr"][1])
 FOREIGN["step3vl/flash"] = (FOREIGN["step3vl"][0] | dict(architectures=["Step3p7ForConditionalGeneration"],
     model_type="step3p7", text_config=dict(TEXT, model_type="step3p5")), FOREIGN["step3vl"][1])
 
@@ -594,6 +678,12 @@ CASES = {
     "granitespeech/plus": ("granite_speech_plus", dict(encoder_config=dict(GRANITE, cat_hidden_layers=[1]),
         projector_config=dict(QFORMER, encoder_hidden_size=64), window_size=6, downsample_rate=3,
         text_config=dict(model_type="granite")), {}),
+    "granite4vision": ("granite4_vision", dict(vision_config=dict(VIT, hidden_size=64, num_hidden_layers=6, image_size=32,
+        model_type="siglip_vision_model"), qformer_config=dict(model_type="blip_2_qformer", num_hidden_layers=1,
+        cross_attention_frequency=1, intermediate_size=48, use_qformer_text_input=False, hidden_size=64,
+        encoder_hidden_size=64, num_attention_heads=1), text_config=dict(num_hidden_layers=6), downsample_rate="2/4",
+        deepstack_layer_map=[[-1, 0], [-2, 1]], spatial_vision_layer=-1, spatial_target_layers=[2, 3, 4, 5],
+        image_grid_pinpoints=[[32, 32], [32, 64]]), HALF),
     "museglimmer": ("muse_glimmer", dict(vision_config=dict(hidden_size=32, intermediate_size=48, num_hidden_layers=3,
         num_attention_heads=2, patch_size=4, pos_emb_height=4, pos_emb_width=4, merge_size=2),
         projector_hidden_size=48, out_hidden_size=128), HALF),
@@ -618,7 +708,7 @@ FOREIGN_PROCESSOR = {"internvl": CLIP, "kimivl": HALF, "kimik25": dict(HALF, in_
                      max_pixels=4096),
                      "minicpmv46": dict(HALF, scale_resolution=12), "januspro": HALF,
                      "lfm2a": {}, "mimo": dict(CLIP, min_pixels=64, max_pixels=4096), "step3vl": {}, "youtuvl": HALF,
-                     "resampler": {}, "adapter": {}, "qwen2vl": CLIP, "phi4": dict(HALF, patch_size=4, min_num_patches=4, max_num_patches=256), "nemotronv2": {},
+                     "dots3note": dict(vision_config=dict(CLIP, min_pixels=64, max_pixels=4096)), "deepseekocr": HALF, "deepseekocr2": HALF, "cogvlm": CLIP, "resampler": {}, "adapter": {}, "qwen2vl": CLIP, "phi4": dict(HALF, patch_size=4, min_num_patches=4, max_num_patches=256), "nemotronv2": {},
                      "exaone45": dict(CLIP, min_pixels=64, max_pixels=4096)}
 
 

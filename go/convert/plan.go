@@ -112,6 +112,7 @@ func (m *Model) groups() ([]*group, error) {
 			found[k] = g
 			list = append(list, g)
 		}
+		m.config.Layer = s.Layer
 		expert := max(s.Expert, 0)
 		if limit := max(m.stacked(s.Name), 1); s.Expert >= limit {
 			return nil, fmt.Errorf("%s: tensor %q has the number %d, config.json has %d", m.dir, name, s.Expert, limit)
@@ -152,6 +153,7 @@ func (m *Model) stacked(name string) int {
 // make applies the rule of a group to its tensors.
 func (m *Model) make(g *group) ([]*lang.Target, error) {
 	names := lang.Targets(g.rule, g.layer, g.suffix)
+	m.config.Layer = g.layer
 	var in []lang.View
 	for i, list := range g.parts {
 		from := strings.Fields(g.rule.From)[i]
@@ -184,7 +186,6 @@ func (m *Model) make(g *group) ([]*lang.Target, error) {
 		in = append(in, v)
 	}
 	if g.rule.Do != nil {
-		m.config.Layer = g.layer
 		var err error
 		if in, err = g.rule.Do(m.config, in); err != nil {
 			return nil, fmt.Errorf("tensor %s has %w", names[0], err)

@@ -164,7 +164,7 @@ func (m *Model) checkBlocks() error {
 			switch {
 			case names[il] == nil:
 				return fmt.Errorf("layer %d of %d has no tensors %s%d.*", il, count, e.prefix, il)
-			case !slices.Equal(names[il], names[0]):
+			case !slices.Equal(names[il], names[0]) && m.family.Count == nil: // else some have experts
 				return fmt.Errorf("layers 0 and %d have other tensors: %s and %s", il, strings.Join(names[0], " "),
 					strings.Join(names[il], " "))
 			}

@@ -65,6 +65,7 @@ func TestSights(t *testing.T) {
 var unread = map[string]string{
 	"gemma4/audio hears": "Low 0.", "gemma4/clipped sees": "Low 0.", "gemma4unified sees": "want 108 numbers",
 	"gemma4unified hears": "want 640 numbers", "nemotronv2 sees": "image_size", "nemotronv2/omni sees": "want rows of 1280 numbers",
+	"deepseekocr sees": "a multiple of 8", "deepseekocr/unlimited sees": "a multiple of 8", "deepseekocr2 sees": "head_count",
 	"qwen2vl sees": "shape [32 64]", "qwen2vl/sarashina sees": "shape [32 64]", "step3vl sees": "want rows of 1536 numbers", "step3vl/flash sees": "want rows of 1536 numbers",
 }
 

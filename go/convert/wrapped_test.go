@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 	"testing"
 
@@ -38,6 +39,19 @@ func TestWrapped(t *testing.T) {
 		{"Qwen2AudioForConditionalGeneration", "qwen2", "text_config", within, []string{"audio_tower.conv1.weight"}},
 		{"VoxtralForConditionalGeneration", "llama", "text_config", within, []string{"audio_tower.embed_positions.weight"}},
 		{"AudioFlamingo3ForConditionalGeneration", "qwen2", "text_config", within, []string{"audio_tower.layer_norm.weight"}},
+		{"GraniteSpeechForConditionalGeneration", "granite", "text_config", within,
+			[]string{"encoder.layers.0.ff1.up_proj.weight", "projector.query", "projector.linear.weight"}},
+		{"Lfm2AudioForConditionalGeneration", "lfm2", "lfm", []string{"model.>lfm."},
+			[]string{"conformer.layers.0.norm_out.weight", "audio_adapter.model.0.weight", "depthformer.layers.0.operator_norm.weight", "codebook_offsets"}},
+		{"NemotronH_Nano_VL_V2", "nemotronh", "llm_config", []string{"backbone.>language_model.backbone.", "lm_head.>language_model.lm_head."},
+			[]string{"mlp1.0.weight", "vision_model.radio_model.model.blocks.0.norm1.weight", "sound_projection.norm.weight"}},
+		{"StepVLForConditionalGeneration", "qwen3", "text_config", nil, []string{"vit_large_projector.weight", "vision_model.ln_pre.weight"}},
+		{"Sarashina2VisionForCausalLM", "llama", "text_config", []string{"model.>llm.model.", "lm_head.>llm.lm_head."},
+			[]string{"norm.weight", "visual.merger.ln_q.weight"}},
+		{"MERaLiON2ForConditionalGeneration", "gemma2", "text_config", []string{"model.>text_decoder.model."},
+			[]string{"speech_encoder.layer_norm.weight", "ln_speech.weight", "speech_audio_adapter.gate_proj.weight"}},
+		{"Phi4ForCausalLMV", "phi3", "", nil, []string{"model.vision_tower.vision_tower.vision_model.post_layernorm.weight", "model.mm_projector.0.weight"}},
+		{"MiniCPMV", "llama", "", []string{"model.>llm.model.", "lm_head.>llm.lm_head."}, []string{"vpm.post_layernorm.weight", "resampler.query"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -65,6 +79,10 @@ func TestWrapped(t *testing.T) {
 			}
 			delete(settings, "architectures")
 			whole := map[string]any{"architectures": []string{c.name}, "model_type": "whole", c.part: settings, "vision_config": map[string]any{}}
+			if c.part == "" { // they are those of the whole
+				whole = maps.Clone(settings)
+				whole["architectures"], whole["model_type"] = []string{c.name}, map[string]string{"Phi4ForCausalLMV": "phi4-siglip"}[c.name]
+			}
 			if tie, has := settings["tie_word_embeddings"]; has {
 				whole["tie_word_embeddings"] = tie
 			}

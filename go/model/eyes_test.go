@@ -29,13 +29,17 @@ type eye struct {
 
 // TestEyes compares the rows of small encoders with those of their publishers' mathematics.
 func TestEyes(t *testing.T) {
-	pool, budget := testPool(t, 1), mem.NewBudget(1<<28, "a test")
+	pool, threads, budget := testPool(t, 1), testPool(t, 3), mem.NewBudget(1<<28, "a test")
 	for _, c := range eyes(t) {
 		t.Run(c.Name, func(t *testing.T) {
 			e := encoder(t, c.write(t), c.sense(), EncoderFile, kvEncoder, pool, budget)
 			var flat []float32
-			for _, row := range rows(t, e, c.parts(e), pool, budget) {
+			made := rows(t, e, c.parts(e), pool, budget)
+			for _, row := range made {
 				flat = append(flat, row...)
+			}
+			if !slices.EqualFunc(made, rows(t, e, c.parts(e), threads, budget), slices.Equal) {
+				t.Error("three threads make other rows")
 			}
 			if len(flat) != c.Shape[0]*c.Shape[1] {
 				t.Fatalf("%d numbers, want %v", len(flat), c.Shape)

@@ -112,7 +112,7 @@ func Read(dir string) (*Config, error) {
 	if c.m == nil {
 		return nil, fmt.Errorf("%s: null, want an object", c.file)
 	}
-	for _, name := range []string{"text_config", "llm_config", "language_config", "lm_config"} {
+	for _, name := range []string{"text_config", "llm_config", "language_config", "lm_config", "lfm"} {
 		for key, v := range c.Object(name) {
 			whole := slices.Contains(ofWhole, key) && c.m[key] != nil
 			if !whole && (v != nil || c.m[key] == nil) {

@@ -66,8 +66,8 @@ func Parse(name string, trim []string) Source {
 
 // Plain returns the name of a tensor of a text model without the prefixes that models with other inputs put before it.
 func Plain(name string) string {
-	for _, p := range []string{"model.language_model.", "language_model.model.", "language_model.",
-		"model.text_model."} {
+	for _, p := range []string{"model.language_model.", "language_model.model.", "language_model.backbone.", "language_model.",
+		"model.text_model.", "llm.model.", "llm.", "text_decoder.model.", "text_decoder.", "lfm."} {
 		if rest, ok := strings.CutPrefix(name, p); ok {
 			if strings.HasPrefix(rest, "lm_head.") {
 				return rest

@@ -120,6 +120,13 @@ func with(object map[string]any, others map[string]float64) map[string]any {
 	return all
 }
 
+// without returns an object without a name.
+func without(object map[string]any, name string) map[string]any {
+	all := maps.Clone(object)
+	delete(all, name)
+	return all
+}
+
 // signed returns integers as lists of GGUF have them.
 func signed(all []uint32) []int32 {
 	var list []int32
@@ -239,6 +246,7 @@ func processorOr(k *lang.Keys, none bool) *hf.Config {
 	var all *hf.Config
 	for _, file := range []struct{ name, inner string }{
 		{"processor_config.json", "image_processor"}, {"preprocessor_config.json", "media_proc_cfg"},
+		{"preprocessor_config.json", "vision_config"},
 	} {
 		c, err := hf.ReadFile(filepath.Join(filepath.Dir(k.Path()), file.name))
 		if errors.Is(err, fs.ErrNotExist) {

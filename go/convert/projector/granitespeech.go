@@ -37,21 +37,7 @@ var graniteSpeech = lang.Family{
 		{"conv.depth_conv.conv", "conv_dw", lang.Squeeze},
 		{"conv.down_conv", "conv_pw2", lang.Squeeze},
 		{"post_norm", "ln2", nil},
-	}), within("projector.qformer.encoder.layer.#.", "a.proj_blk.#.", lang.Rules{
-		{"attention.attention.query", "self_attn_q", nil},
-		{"attention.attention.key", "self_attn_k", nil},
-		{"attention.attention.value", "self_attn_v", nil},
-		{"attention.output.dense", "self_attn_out", nil},
-		{"attention.output.LayerNorm", "self_attn_norm", nil},
-		{"crossattention.attention.query", "cross_attn_q", nil},
-		{"crossattention.attention.key", "cross_attn_k", nil},
-		{"crossattention.attention.value", "cross_attn_v", nil},
-		{"crossattention.output.dense", "cross_attn_out", nil},
-		{"crossattention.output.LayerNorm", "cross_attn_norm", nil},
-		{"intermediate_query.dense", "ffn_up", nil},
-		{"output_query.dense", "ffn_down", nil},
-		{"output_query.LayerNorm", "ffn_norm", nil},
-	})),
+	}), within("projector.qformer.encoder.layer.#.", "a.proj_blk.#.", qformer)),
 	Types: lang.Types{{"a.blk.#.conv_", gguf.F32}},
 	Keys: func(k *lang.Keys) {
 		of := encoder(k, "encoder_config")
@@ -80,6 +66,23 @@ var graniteSpeech = lang.Family{
 		k.Take(q)
 		k.Take(a)
 	},
+}
+
+// qformer is a layer of a Q-Former.
+var qformer = lang.Rules{
+	{"attention.attention.query", "self_attn_q", nil},
+	{"attention.attention.key", "self_attn_k", nil},
+	{"attention.attention.value", "self_attn_v", nil},
+	{"attention.output.dense", "self_attn_out", nil},
+	{"attention.output.LayerNorm", "self_attn_norm", nil},
+	{"crossattention.attention.query", "cross_attn_q", nil},
+	{"crossattention.attention.key", "cross_attn_k", nil},
+	{"crossattention.attention.value", "cross_attn_v", nil},
+	{"crossattention.output.dense", "cross_attn_out", nil},
+	{"crossattention.output.LayerNorm", "cross_attn_norm", nil},
+	{"intermediate_query.dense", "ffn_up", nil},
+	{"output_query.dense", "ffn_down", nil},
+	{"output_query.LayerNorm", "ffn_norm", nil},
 }
 
 // batchNorm returns the rule of a norm by the mean and variance of batches, which become part of its weights and biases.

@@ -23,7 +23,7 @@ const arch = "clip"
 var families = []lang.Family{
 	qwen3vl, qwen2vl, qwen25vl, glm4v, gemma3, gemma4, gemma4unified, pixtral, llava, lightOnOCR, idefics3, internvl, lfm2,
 	llama4, kimivl, kimik25, dotsOCR, paddleOCR, hunyuanVL, minicpmv, exaone45, janus,
-	resampler, glmEdge, nemotron, mimo, step3vl, youtuvl, phi4, museGlimmer, minimaxM3,
+	granite4Vision, dots3note, deepseekOCR, deepseekOCR2, cogvlm, resampler, glmEdge, nemotron, mimo, step3vl, youtuvl, phi4, museGlimmer, minimaxM3,
 	qwen2audio, ultravox, voxtral, musicFlamingo, glmASR, meralion, qwen25omni, qwen3asr, qwen3omni,
 	lfm2audio, graniteSpeech,
 }
@@ -89,7 +89,7 @@ func Known() []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// Parse reads the name of a tensor, as rules have it.
+// Parse reads the name of a tensor, as rules have it: the number of an expert behind that of its layer is a *.
 func Parse(name string) lang.Source {
 	s := lang.Source{Layer: -1, Expert: -1, Name: name}
 	for at := 0; at < len(name); {
@@ -99,6 +99,13 @@ func Parse(name string) lang.Source {
 		}
 		if n, ok := hf.Digits(name[at : at+end]); ok {
 			s.Layer, s.Name = n, name[:at]+"#"+name[at+end:]
+			const experts = ".experts."
+			if i := strings.Index(s.Name, experts); i >= 0 {
+				number, rest, _ := strings.Cut(s.Name[i+len(experts):], ".")
+				if e, ok := hf.Digits(number); ok {
+					s.Expert, s.Name = e, s.Name[:i+len(experts)]+"*."+rest
+				}
+			}
 			break
 		}
 		at += end + 1

@@ -64,14 +64,15 @@ func TestDefaults(t *testing.T) {
 // Checkpoints without their encoders are refused with the reason, and MiniCPM-V of versions that are not known.
 func TestRefused(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"architectures": ["LlavaLlamaForCausalLM"], "hidden_size": 8}`:                      "another repository",
-		`{"architectures": ["MobileLlamaForCausalLM"], "hidden_size": 8}`:                     "another repository",
-		`{"architectures": ["Nothing"]}`:                                                      "no projector that is converted",
-		`{"architectures": ["MiniCPMV"], "version": 9.0, "hidden_size": 128, "query_num": 4}`: "MiniCPM-V 9.0",
-		`{"architectures": ["MiniCPMV"], "version": 2.6, "hidden_size": 128}`:                 "query_num",
-		`{"architectures": ["GlmForCausalLM"], "hidden_size": 8}`:                             "no vision_config",
-		`{"architectures": ["GraniteSpeechForConditionalGeneration"], "hidden_size": 8}`:      "no encoder_config",
-		`{"architectures": ["Phi4ForCausalLMV"], "hidden_size": 8, "vision_config": {}}`:      "patch_size",
+		`{"architectures": ["LlavaLlamaForCausalLM"], "hidden_size": 8}`:                                 "another repository",
+		`{"architectures": ["MobileLlamaForCausalLM"], "hidden_size": 8}`:                                "another repository",
+		`{"architectures": ["Nothing"]}`:                                                                 "no projector that is converted",
+		`{"architectures": ["MiniCPMV"], "version": 9.0, "hidden_size": 128, "query_num": 4}`:            "MiniCPM-V 9.0",
+		`{"architectures": ["MiniCPMV"], "version": 2.6, "hidden_size": 128}`:                            "query_num",
+		`{"architectures": ["GlmForCausalLM"], "hidden_size": 8}`:                                        "no vision_config",
+		`{"architectures": ["GraniteSpeechForConditionalGeneration"], "hidden_size": 8}`:                 "no encoder_config",
+		`{"architectures": ["DeepseekOCRForCausalLM"], "hidden_size": 8, "vision_config": {"width": 3}}`: "width",
+		`{"architectures": ["Phi4ForCausalLMV"], "hidden_size": 8, "vision_config": {}}`:                 "patch_size",
 	} {
 		dir := t.TempDir()
 		for name, text := range map[string]string{"config.json": text, "preprocessor_config.json": "{}"} {
@@ -97,12 +98,14 @@ func TestRefused(t *testing.T) {
 // A name has its first number apart.
 func TestParse(t *testing.T) {
 	for name, want := range map[string]lang.Source{
-		"visual.blocks.12.attn.qkv.weight": {Layer: 12, Name: "visual.blocks.#.attn.qkv.weight", Expert: -1},
-		"mlp1.3.bias":                      {Layer: 3, Name: "mlp1.#.bias", Expert: -1},
-		"mlp1.bias":                        {Layer: -1, Name: "mlp1.bias", Expert: -1},
-		"a.1.b.2":                          {Layer: 1, Name: "a.#.b.2", Expert: -1},
-		"":                                 {Layer: -1, Name: "", Expert: -1},
-		"a.123456789.b":                    {Layer: -1, Name: "a.123456789.b", Expert: -1},
+		"visual.blocks.12.attn.qkv.weight":     {Layer: 12, Name: "visual.blocks.#.attn.qkv.weight", Expert: -1},
+		"v.blocks.7.mlp.experts.12.fc1.weight": {Layer: 7, Name: "v.blocks.#.mlp.experts.*.fc1.weight", Expert: 12},
+		"v.blocks.7.mlp.experts.fc1.weight":    {Layer: 7, Name: "v.blocks.#.mlp.experts.fc1.weight", Expert: -1},
+		"mlp1.3.bias":                          {Layer: 3, Name: "mlp1.#.bias", Expert: -1},
+		"mlp1.bias":                            {Layer: -1, Name: "mlp1.bias", Expert: -1},
+		"a.1.b.2":                              {Layer: 1, Name: "a.#.b.2", Expert: -1},
+		"":                                     {Layer: -1, Name: "", Expert: -1},
+		"a.123456789.b":                        {Layer: -1, Name: "a.123456789.b", Expert: -1},
 	} {
 		if got := Parse(name); got != want {
 			t.Errorf("%q: %+v, want %+v", name, got, want)
