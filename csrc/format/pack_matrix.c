@@ -19,8 +19,9 @@ static int pack_one(const struct pack_job *job, int64_t i)
 	const int64_t panel_bytes = (int64_t)qn_panel_bytes(m->type, m->n_in);
 	const uint8_t *rows = (const uint8_t *)m->data + (i / n * m->n_out + row) * row_bytes;
 	const int64_t at = panel_at(to, n_to, panel_bytes, (job->first + i) / n_to, (job->first + i) % n_to);
+	uint8_t *panel = (uint8_t *)to->data + at;
 
-	return pack_away(m->type, (uint8_t *)to->data + at, rows, (int32_t)(left < QN_PANEL ? left : QN_PANEL), m->n_in);
+	return pack_away(m->type, panel, rows, (int32_t)(left < QN_PANEL ? left : QN_PANEL), m->n_in);
 }
 
 /* Those of panels first .. first + n, counted over all matrices, that lie in part k of one matrix of n_to panels. */

@@ -4,7 +4,8 @@
  *
  * Positions are ranked, and no two ranks are equal, so the best are the same whoever finds them: a thread all of a
  * token's where there are many tokens, else a team of threads. Each of a team finds the best of its own positions; then
- * all find the rank of the last that is among the best of these, digit by digit.
+ * all find the score of the last that is among the best of these, digit by digit. Of equal scores the first positions
+ * are chosen, and the team has positions in the order of its threads.
  */
 #include <math.h>
 #include <string.h>
@@ -14,14 +15,13 @@
 #include "run/operation.h"
 
 /*
- * What a thread tells its team: how many of its ranks have which digit, in turns, so that one is read while the next is
- * written; and how many of its positions are chosen.
+ * What a thread tells its team: how many of its ranks have which digit of the score, of those whose digits before are
+ * the last chosen one's.
  */
-enum { DIGIT_BITS = 8, DIGITS = 1 << DIGIT_BITS };
+enum { DIGIT_BITS = 8, DIGITS = 1 << DIGIT_BITS, ROUNDS = 32 / DIGIT_BITS };
 
 struct tally {
-	int32_t n[2][DIGITS];
-	int32_t chosen;
+	int32_t n[ROUNDS][DIGITS];
 };
 
 static int64_t padded(int64_t bytes)
@@ -242,30 +242,55 @@ static const struct tally *tally_of(const struct run *c, const struct work *w, i
 	return (const struct tally *)((const uint8_t *)w->tally + (ith - c->ith) * (int64_t)c->scratch_each);
 }
 
-/* The least of the n best ranks of a team's heaps, in which 0 is nothing. All teams go through as many barriers. */
-static uint64_t last_rank(struct run *c, const struct team *team, const struct work *w, int n)
-{
-	uint64_t above = 0; /* its digits so far */
-	int64_t want = n;
+/* Of the n best of a team: the score of the last, how many of that score a thread adds, and how many are before it. */
+struct cut {
+	uint32_t score;
+	int64_t ties, before;
+};
 
-	for (int shift = 64 - DIGIT_BITS, turn = 0; shift >= 0; shift -= DIGIT_BITS, turn ^= 1) {
-		int32_t *count = w->tally->n[turn];
+/* All teams go through as many barriers. Rank 0 is nothing. */
+static struct cut find_cut(struct run *c, const struct team *team, const struct work *w, int n)
+{
+	struct cut cut = {0};
+	int64_t want = n, ties = 0; /* ties: of threads before */
+
+	for (int round = 0; round < ROUNDS; round++) {
+		const int shift = 64 - (round + 1) * DIGIT_BITS;
+		int32_t *count = w->tally->n[round];
 		int64_t sum[DIGITS] = {0};
 		int digit = DIGITS - 1;
 
-		memset(count, 0, sizeof w->tally->n[turn]);
+		memset(count, 0, sizeof w->tally->n[round]);
 		for (int i = 0; i < n; i++)
-			if (w->heap[i] && (shift + DIGIT_BITS == 64 || w->heap[i] >> (shift + DIGIT_BITS) == above))
+			if (w->heap[i] && (round == 0 || w->heap[i] >> (shift + DIGIT_BITS) == cut.score))
 				count[w->heap[i] >> shift & (DIGITS - 1)]++;
 		run_barrier(c);
 		for (int k = team->first; k < team->end; k++)
 			for (int i = 0; i < DIGITS; i++)
-				sum[i] += tally_of(c, w, k)->n[turn][i];
+				sum[i] += tally_of(c, w, k)->n[round][i];
 		for (; digit > 0 && sum[digit] < want; digit--)
 			want -= sum[digit];
-		above = above << DIGIT_BITS | (uint64_t)digit;
+		for (int k = team->first; k < c->ith; k++)
+			for (int i = digit + 1; i < DIGITS; i++)
+				cut.before += tally_of(c, w, k)->n[round][i];
+		cut.score = cut.score << DIGIT_BITS | (uint32_t)digit;
 	}
-	return above;
+	for (int k = team->first; k < c->ith; k++)
+		ties += tally_of(c, w, k)->n[ROUNDS - 1][cut.score & (DIGITS - 1)];
+	ties = ties < want ? ties : want;
+	cut.before += ties;
+	cut.ties = want - ties;
+	return cut;
+}
+
+/* Leaves the `most` largest of n ranks, first of all. */
+static int largest(uint64_t *heap, int n, int64_t most)
+{
+	for (int i = n / 2; i-- > 0;)
+		sift_from(heap, n, i, heap[i]);
+	for (; n > most; n--)
+		sift(heap, n - 1, heap[n - 1]);
+	return n;
 }
 
 /* A choice of token t by a team, each of which has stretches that follow each other. */
@@ -273,21 +298,25 @@ static void together(struct run *c, const struct qn_select *op, int64_t t, int c
                      struct work *w)
 {
 	const int64_t all = stretches(c, op, t), size = team->end - team->first, i = c->ith - team->first;
-	int32_t *y = chosen_row(c, op, t, choice);
-	uint64_t last;
-	int n = 0;
+	struct cut cut;
+	int n = 0, above;
 
 	begin(c, op, t, choice, w);
 	rank_blocks(c, op, t, choice, w, all * i / size, all * (i + 1) / size);
-	last = last_rank(c, team, w, op->selection.n);
-	for (int k = 0; k < op->selection.n; k++)
-		if (w->heap[k] >= last)
+	cut = find_cut(c, team, w, op->selection.n);
+	for (int k = 0; k < op->selection.n; k++) /* those above to the front, then ties */
+		if (w->heap[k] && w->heap[k] >> 32 > cut.score) {
+			const uint64_t r = w->heap[k];
+
+			w->heap[k] = w->heap[n];
+			w->heap[n++] = r;
+		}
+	above = n;
+	for (int k = above; k < op->selection.n; k++)
+		if (w->heap[k] && w->heap[k] >> 32 == cut.score)
 			w->heap[n++] = w->heap[k];
-	w->tally->chosen = n;
-	run_barrier(c);
-	for (int k = team->first; k < c->ith; k++)
-		y += tally_of(c, w, k)->chosen;
-	in_order(y, w->heap, n);
+	n = above + largest(w->heap + above, n - above, cut.ties);
+	in_order(chosen_row(c, op, t, choice) + cut.before, w->heap, n);
 }
 
 /* Choice number i of those that there are to make: of which token, and which of its choices. */

@@ -1758,7 +1758,7 @@ static void ngrams(struct qn_pool *pool)
 	const struct qn_op op = {
 		.kind = QN_OP_NGRAM,
 		.ngram = {
-			.table = {.data = rows, .type = QN_F32, .layout = QN_ROWS, .n_in = EMBD, .n_out = ROWS, .n_mat = 1},
+			.table = {.data = rows, .type = QN_F32, .n_in = EMBD, .n_out = ROWS, .n_mat = 1},
 			.hash = hash, .n_token = TOKENS, .n_hash = HASHES, .stop = STOP, .state = {.offset = 64},
 		},
 	};

@@ -307,7 +307,8 @@ static void ticks(const struct shape *shape, struct qn_pool *pool)
 static struct qn_mat in_places(const struct qn_mat *m, int places)
 {
 	const int64_t n = (m->n_out + QN_PANEL - 1) / QN_PANEL, room = (n + places - 1) / places;
-	const int64_t bytes = (int64_t)qn_panel_bytes(m->type, m->n_in), stride = (room * m->n_mat * bytes + 63) / 64 * 64;
+	const int64_t bytes = (int64_t)qn_panel_bytes(m->type, m->n_in);
+	const int64_t stride = (room * m->n_mat * bytes + 63) / 64 * 64;
 	uint8_t *data = guard_alloc((size_t)(stride * places));
 	struct qn_mat placed = *m;
 
@@ -350,7 +351,8 @@ static const struct {
 static void places(const struct shape *shape, struct qn_pool *one, int way)
 {
 	const int n = in_places_of[way].places;
-	struct qn_pool *pools[] = {pool_in_places(in_places_of[way].each, n), pool_in_places((int[]){1, 1, 1}, 5 - n), one};
+	struct qn_pool *own = pool_in_places(in_places_of[way].each, n);
+	struct qn_pool *other = pool_in_places((int[]){1, 1, 1}, 5 - n), *pools[] = {own, other, one};
 	static struct outcome want, got;
 	static struct tiny t;
 
@@ -363,7 +365,7 @@ static void places(const struct shape *shape, struct qn_pool *one, int way)
 		for (int i = 0; i < COUNT(pools); i++) {
 			const int chunk = turn ? 1 + 7 * (i % 2) : N_TOK;
 
-			check_at(check_sets, "tiny model %s, panels in %d places, batches of %d, %d threads in %d places",
+			check_at(check_sets, "tiny model %s, panels in %d places, batches of %d, %d threads in %d",
 			         shape->name, turn ? n : 1, chunk, qn_pool_threads(pools[i]), pool_places(pools[i]));
 			run(&t, pools[i], N_TOK, chunk, 1, &got, NULL);
 			compare(&t, &got, &want, N_TOK, 1);
@@ -372,8 +374,8 @@ static void places(const struct shape *shape, struct qn_pool *one, int way)
 			for (int k = 0; t.ops[i].kind == QN_OP_MATMUL && k < t.ops[i].matmul.n_mat; k++)
 				t.ops[i].matmul.mat[k] = in_places(&t.ops[i].matmul.mat[k], n);
 	}
-	qn_pool_destroy(pools[0]);
-	qn_pool_destroy(pools[1]);
+	qn_pool_destroy(own);
+	qn_pool_destroy(other);
 	guard_free_all();
 }
 
@@ -388,7 +390,8 @@ static void pack_mat(struct qn_pool *pool, int places)
 	};
 	struct qn_mat to = m, want, bad;
 
-	check_at(check_sets, "qn_pack_mat, %d threads, %d places of %d", qn_pool_threads(pool), places, pool_places(pool));
+	check_at(check_sets, "qn_pack_mat, %d threads, %d places of %d", qn_pool_threads(pool), places,
+	         pool_places(pool));
 	EACH_TYPE(t)
 		if (t->type == QN_Q5_1)
 			rnd_weights(t, rows, N_OUT * N_MAT, N_IN, 1);
@@ -410,7 +413,7 @@ static void pack_mat(struct qn_pool *pool, int places)
 		if (whole) {
 			check_true(qn_pack_mat(pool, &to, 0, &m) == QN_OK, "refused");
 		} else {
-			/* The first panel of the second matrix, the rest of it, the third, the first: as files are read. */
+			/* The first panel of the second matrix, its rest, the third, the first: as files are read. */
 			struct qn_mat part = m;
 
 			part.n_mat = 1;

@@ -153,19 +153,20 @@ static void attention(const struct problem *p, const struct outcome *o, int t)
 	}
 }
 
-static void choose(struct qn_pool *pools[2], int type)
+/* Of LENGTH keys so many are distinct, which come again and again: their scores are equal, and the first are chosen. */
+static void choose(struct qn_pool *pools[2], int type, int distinct)
 {
 	static struct outcome want, got;
 	struct problem p = {.type = type, .unit = 64 + kv_k_bytes(type, DIM)};
 
-	check_at(check_sets, "chosen positions, keys %d", type);
+	check_at(check_sets, "chosen positions, keys %d, %d distinct", type, distinct);
 	p.kv = guard_alloc((size_t)(N_BLOCKS * p.unit));
 	p.keys = guard_alloc(sizeof *p.keys * LENGTH * DIM);
 	p.src = guard_alloc(sizeof *p.src * TOK * HEADS * DIM);
 	p.weights = guard_alloc(sizeof *p.weights * TOK * 32);
 	memset(p.kv, 0x33, (size_t)(N_BLOCKS * p.unit));
 	for (int i = 0; i < LENGTH * DIM; i++)
-		p.keys[i] = rnd_normal();
+		p.keys[i] = i < distinct * DIM ? rnd_normal() : p.keys[i - distinct * DIM];
 	for (int i = 0; i < LENGTH; i++)
 		kv_put_kv(type, p.kv + i / QN_KV_BLOCK * p.unit + 64, i % QN_KV_BLOCK, p.keys + i * DIM, DIM);
 	for (int i = 0; i < TOK * HEADS * DIM; i++)
@@ -193,7 +194,7 @@ static void choose(struct qn_pool *pools[2], int type)
 		},
 	};
 	EACH_SET(s) {
-		check_at(s, "chosen positions, keys %d", type);
+		check_at(s, "chosen positions, keys %d, %d distinct", type, distinct);
 		qn_init(s->isa);
 		if (s == check_sets) {
 			run(&p, pools[0], 0, TOK, &want);
@@ -442,10 +443,12 @@ void check_select(void)
 
 	check_at(check_sets, "qn_pool_create");
 	for (int i = 0; i < 2; i++)
-		if (!check_true(qn_pool_create(&pools[i], NULL, 1 + 2 * i) == QN_OK, "no pool"))
+		if (!check_true(qn_pool_create(&pools[i], NULL, 1 + 6 * i) == QN_OK, "no pool"))
 			return;
 	for (int type = 0; type < QN_N_KV_TYPES; type++)
-		choose(pools, type);
+		choose(pools, type, LENGTH);
+	choose(pools, QN_KV_I16, 3);
+	choose(pools, QN_KV_Q8, 1);
 	for (int near = 0; near <= NEAR_SPANS; near += NEAR_SPANS) {
 		choose_spans(pools, QN_KV_F32, 128, near);
 		choose_spans(pools, QN_KV_I16, 64, near);

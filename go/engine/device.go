@@ -100,6 +100,9 @@ func (d *Device) start(threads int, place machine.Placement) error {
 	return nil
 }
 
+// Compile-time check: what is placed fits the pool.
+var _ [kernel.MaxPlaces]struct{} = [machine.MaxPlaces]struct{}{}
+
 // Threads returns where n threads of a pool run.
 func Threads(place machine.Placement, n int) ([]kernel.Thread, error) {
 	all := 0
