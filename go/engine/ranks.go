@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/quern-llm/quern/go/kernel"
+	"github.com/quern-llm/quern/go/machine"
 	"github.com/quern-llm/quern/go/model"
 )
 
@@ -146,7 +147,7 @@ func InThreads(ctx context.Context, file *model.File, c DeviceConfig, n int) (r 
 	if err != nil {
 		return nil, nil, err
 	}
-	c.Threads, c.Place.CPUs = max(c.Threads/n, 1), nil
+	c.Threads, c.Place = max(c.Threads/n, 1), machine.Placement{}
 	ended := make(chan error, n)
 	for _, g := range all[1:] {
 		go func() {

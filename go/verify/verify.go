@@ -20,6 +20,7 @@ import (
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/kvcache"
+	"github.com/quern-llm/quern/go/machine"
 	"github.com/quern-llm/quern/go/model"
 )
 
@@ -53,7 +54,7 @@ func Compute(ctx context.Context, name string, f *model.File, kv kvcache.Type, p
 		}
 		defer func() { err = cmp.Or(err, wait()) }()
 		if err = c.Fill(); err == nil {
-			c.Threads, c.Place.CPUs = max(c.Threads/ranks, 1), nil
+			c.Threads, c.Place = max(c.Threads/ranks, 1), machine.Placement{}
 		}
 	}
 	if config.Device, err = engine.NewDevice(c); err != nil {

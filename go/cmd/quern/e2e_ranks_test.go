@@ -106,6 +106,10 @@ func TestVerifyRanks(t *testing.T) {
 			t.Errorf("%s ranks: %s, want %s", n, got, one)
 		}
 	}
+	nodes := invocation{args: append(args, "--ranks", "2", "-t", "2"), env: []string{"QUERN_NODES=2"}}.run(t)
+	if nodes.code != 0 || nodes.stdout != one {
+		t.Errorf("on two NUMA nodes: code %d, %s and %s, want %s", nodes.code, nodes.stdout, nodes.stderr, one)
+	}
 	quern(t, append(args, "--ranks", "0")...).refused(t, 2, "--ranks")
 }
 
