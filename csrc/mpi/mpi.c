@@ -42,11 +42,12 @@ static int is_broken(struct mpi *m)
 static int await(struct mpi *m, MPI_Request *requests, int n, int64_t timeout_ns)
 {
 	const int64_t end = now_ns() + timeout_ns;
+	MPI_Status statuses[2 * QN_RANKS_MAX];
 
 	for (unsigned i = 1;; i++) {
 		int done;
 
-		if (MPI_Testall(n, requests, &done, MPI_STATUSES_IGNORE) != MPI_SUCCESS || is_broken(m))
+		if (MPI_Testall(n, requests, &done, statuses) != MPI_SUCCESS || is_broken(m))
 			return QN_EBROKEN;
 		if (done)
 			return QN_OK;
