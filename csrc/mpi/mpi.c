@@ -67,13 +67,15 @@ static int mpi_exchange(struct qn_ranks *g, uint8_t *const *at, const size_t *n,
 		if (n[from] > INT_MAX || n[g->rank] > INT_MAX)
 			return QN_EINVAL;
 		if (to < 0 || to == g->rank)
-			rc |= MPI_Irecv(at[from], (int)n[from], MPI_BYTE, from, TAG_PIECE, MPI_COMM_WORLD, &requests[count++]);
+			rc |= MPI_Irecv(at[from], (int)n[from], MPI_BYTE, from, TAG_PIECE, MPI_COMM_WORLD,
+			                &requests[count++]);
 	}
 	for (int32_t i = 1; i < g->n; i++) {
 		const int32_t r = (g->rank + i) % g->n;
 
 		if (to < 0 || to == r)
-			rc |= MPI_Isend(at[g->rank], (int)n[g->rank], MPI_BYTE, r, TAG_PIECE, MPI_COMM_WORLD, &requests[count++]);
+			rc |= MPI_Isend(at[g->rank], (int)n[g->rank], MPI_BYTE, r, TAG_PIECE, MPI_COMM_WORLD,
+			                &requests[count++]);
 	}
 	return rc != MPI_SUCCESS ? QN_EBROKEN : await(of(g), requests, count, timeout_ns);
 }
@@ -84,7 +86,8 @@ static int mpi_send(struct qn_ranks *g, int32_t to, const void *msg, size_t n)
 
 	if (n > INT_MAX)
 		return QN_EINVAL;
-	if (is_broken(of(g)) || MPI_Isend(msg, (int)n, MPI_BYTE, to, TAG_MESSAGE, MPI_COMM_WORLD, &request) != MPI_SUCCESS)
+	if (is_broken(of(g)) ||
+	    MPI_Isend(msg, (int)n, MPI_BYTE, to, TAG_MESSAGE, MPI_COMM_WORLD, &request) != MPI_SUCCESS)
 		return QN_EBROKEN;
 	return await(of(g), &request, 1, INT64_C(10000000000));
 }

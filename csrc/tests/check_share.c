@@ -193,7 +193,8 @@ static void messages(void)
 	check_true(qn_ranks_self(g, 2) == QN_OK, "no ranks");
 	check_true(qn_ranks_recv(g[1], 0, text, sizeof text, &n, 1000000) == QN_ETIMEOUT, "a message of nobody");
 	check_true(qn_ranks_send(g[0], -1, "first", 5) == QN_OK && qn_ranks_send(g[0], 1, "", 0) == QN_OK &&
-	                   qn_ranks_send(g[0], 1, "too long for it", 15) == QN_OK && qn_ranks_send(g[0], 1, "b", 1) == QN_OK,
+	                   qn_ranks_send(g[0], 1, "too long for it", 15) == QN_OK &&
+	                   qn_ranks_send(g[0], 1, "b", 1) == QN_OK,
 	           "not sent");
 	check_true(qn_ranks_recv(g[1], 0, text, sizeof text, &n, 0) == QN_OK && n == 5 && !memcmp(text, "first", 5),
 	           "the first");
@@ -215,7 +216,8 @@ static void messages(void)
 	check_true(qn_ranks_recv(g[1], 0, text, sizeof text, &n, 0) == QN_EBROKEN, "no more of one who has left");
 	check_true(qn_ranks_send(g[1], 0, "x", 1) == QN_EBROKEN, "sent to one who has left");
 	qn_ranks_close(g[1]);
-	check_true(qn_ranks_self(g, 0) == QN_EINVAL && qn_ranks_self(g, QN_RANKS_MAX + 1) == QN_EINVAL, "any number of ranks");
+	check_true(qn_ranks_self(g, 0) == QN_EINVAL && qn_ranks_self(g, QN_RANKS_MAX + 1) == QN_EINVAL,
+	           "any number of ranks");
 }
 
 /* A plan with o, changed as said, is refused. */

@@ -78,8 +78,8 @@ type headsCut struct {
 // panels are panels of a matrix, numbered over all of N matrices.
 type panels struct{ from, to int }
 
-// split returns the program of a rank, and records in w what it has of the matrices. w has the matrices as a whole, or
-// what an earlier call has recorded in other weights of the same file.
+// split returns the program of a rank, and what it has of the matrices. w has these as a whole, or the parts that an
+// earlier call has returned for other weights of the same file.
 func (r Ranks) split(p *nn.Program, w *weights) (*nn.Program, map[string][]panels) {
 	whole := map[string]bool{}
 	for {
@@ -254,8 +254,7 @@ func (s *splitting) stage(rows kernel.BufSpec, width int) kernel.Buf {
 	return b
 }
 
-// need has columns from .. to of a buffer, or blocks, exchanged unless all ranks have them. It is followed by flush or by
-// own of all that an operation reads.
+// need has columns from .. to of a buffer, or blocks, exchanged unless all ranks have them.
 func (s *splitting) need(b kernel.Buf, from, to int) {
 	s.exchange(kernel.Everyone, func(x portion) bool { return x.Dst == b && x.from() < to && from < x.to() })
 }
@@ -360,7 +359,7 @@ func scaled(cut []int, from, unit, to int) []int {
 	return all
 }
 
-// whole reports whether all of a cut but its end is multiples of unit from its beginning.
+// multiples reports whether all of a cut but its end is multiples of unit from its beginning.
 func multiples(cut []int, unit int) bool {
 	for _, c := range cut[:len(cut)-1] {
 		if (c-cut[0])%unit != 0 {

@@ -23,7 +23,7 @@ import (
 
 var kvI16 = kernel.KVTypes{K: kernel.KVI16, V: kernel.KVI16}
 
-// divided returns the parts of the model of a file that n ranks have, goroutines of this process.
+// dividedModel returns the parts of the model of a file that n ranks have, goroutines of this process.
 func dividedModel(t *testing.T, path string, n int, r Ranks, res Residency, kv kernel.KVTypes) ([]*Model, error) {
 	t.Helper()
 	group, err := kernel.ThreadRanks(n)
@@ -129,7 +129,7 @@ func passes(m *Model, s *stepper) (o hashes, err error) {
 	return o, m.ranks.Failed()
 }
 
-// together runs the same passes on all ranks.
+// runTogether runs the same passes on all ranks.
 func runTogether(t *testing.T, all []*Model) ([]hashes, error) {
 	t.Helper()
 	outcomes, errs := make([]hashes, len(all)), make([]error, len(all))
