@@ -274,6 +274,19 @@ INLINE void ask_in_lanes(const uint8_t *p, int n)
 	}
 }
 
+/* Asks for weights to come while n bytes of a stream at p are used by a call's tokens; by none: not at all. */
+INLINE void ask_weights(const uint8_t *p, int n, int tokens)
+{
+	const int32_t ahead = tokens <= AHEAD_SHORT ? qn_ahead_short : qn_ahead;
+
+	if (tokens && tokens <= AHEAD_FEW && qn_ahead_lanes)
+		ask_in_lanes(p, n);
+	else if (tokens && ahead)
+#pragma GCC unroll 4
+		for (int i = 0; i < n; i += 64)
+			__builtin_prefetch(p + i + ahead);
+}
+
 /* Each fills the slots it has and leaves the rest alone. */
 void kernels_init_scalar(struct kernels *k);
 void kernels_init_x86(struct kernels *k, uint32_t isa);

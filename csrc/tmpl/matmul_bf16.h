@@ -14,8 +14,12 @@ INLINE v16 bf16_weights(int wide, const void *w, int i, int c)
 	return c ? v16_load_high((const uint16_t *)w + i * QN_PANEL) : v16_load_low((const uint16_t *)w + i * QN_PANEL);
 }
 
-/* Adds n columns times nt tokens to y; wide, nt are constant. x: a token's columns, and zeros up to an even number. */
-INLINE void bf16_columns(int wide, int nt, float (*y)[QN_PANEL], const void *w, float (*x)[QN_ACT_BLOCK], int n)
+/*
+ * Adds n columns times nt tokens to y; wide, nt are constant. x: a token's columns, and zeros up to an even number.
+ * asks: see ask_weights().
+ */
+INLINE void bf16_columns(int wide, int nt, float (*y)[QN_PANEL], const void *w, float (*x)[QN_ACT_BLOCK], int n,
+                         int asks)
 {
 	for (int k = 0; k < n; k += BF16_RUN) {
 		const int end = n - k < BF16_RUN ? n : k + BF16_RUN;
@@ -24,7 +28,9 @@ INLINE void bf16_columns(int wide, int nt, float (*y)[QN_PANEL], const void *w, 
 #pragma GCC unroll 12
 		for (int t = 0; t < nt; t++)
 			sum[t][0] = sum[t][1] = v16_zero();
-		for (int i = k; i < end; i += 2)
+		for (int i = k; i < end; i += 2) {
+			if (!wide)
+				ask_weights((const uint8_t *)w + i * QN_PANEL * 2, 64, asks);
 #pragma GCC unroll 2
 			for (int c = 0; c < 2; c++) {
 				const v16 v = bf16_weights(wide, w, i, c);
@@ -33,6 +39,7 @@ INLINE void bf16_columns(int wide, int nt, float (*y)[QN_PANEL], const void *w, 
 				for (int t = 0; t < nt; t++)
 					sum[t][c] = v16_fma(v, v16_set1(x[t][i + c]), sum[t][c]);
 			}
+		}
 #pragma GCC unroll 12
 		for (int t = 0; t < nt; t++)
 			v16_store(y[t], v16_add(v16_load(y[t]), v16_add(sum[t][0], sum[t][1])));
@@ -40,7 +47,7 @@ INLINE void bf16_columns(int wide, int nt, float (*y)[QN_PANEL], const void *w, 
 }
 
 /* The same of nt tokens, at most MM_FLOAT_TOKENS, whose activations become floats first. */
-INLINE void bf16_tile(int wide, float (*y)[QN_PANEL], const void *w, const struct actb *x, int n, int nt)
+INLINE void bf16_tile(int wide, float (*y)[QN_PANEL], const void *w, const struct actb *x, int n, int nt, int asks)
 {
 	_Alignas(64) float xf[MM_FLOAT_TOKENS][QN_ACT_BLOCK];
 
@@ -51,7 +58,7 @@ INLINE void bf16_tile(int wide, float (*y)[QN_PANEL], const void *w, const struc
 #define TOKENS(nt)                                               \
 	case nt:                                                 \
 		if (nt <= MM_FLOAT_TOKENS)                       \
-			bf16_columns(wide, nt, y, w, xf, n);     \
+			bf16_columns(wide, nt, y, w, xf, n, asks); \
 		break;
 		TOKENS(1) TOKENS(2) TOKENS(3) TOKENS(4) TOKENS(5) TOKENS(6)
 		TOKENS(7) TOKENS(8) TOKENS(9) TOKENS(10) TOKENS(11) TOKENS(12)
@@ -61,12 +68,12 @@ INLINE void bf16_tile(int wide, float (*y)[QN_PANEL], const void *w, const struc
 
 static void VEC(bf16_tile_wide)(float (*y)[QN_PANEL], const void *w, const struct actb *x, int n, int nt)
 {
-	bf16_tile(1, y, w, x, n, nt);
+	bf16_tile(1, y, w, x, n, nt, 0);
 }
 
-static void VEC(bf16_tile_lines)(float (*y)[QN_PANEL], const void *w, const struct actb *x, int n, int nt)
+static void VEC(bf16_tile_lines)(float (*y)[QN_PANEL], const void *w, const struct actb *x, int n, int nt, int asks)
 {
-	bf16_tile(0, y, w, x, n, nt);
+	bf16_tile(0, y, w, x, n, nt, asks);
 }
 
 static void VEC(mm_bf16)(float *out, const void *panel, const void *act, int64_t n_in, int64_t n_act, int n)
@@ -82,15 +89,17 @@ static void VEC(mm_bf16)(float *out, const void *panel, const void *act, int64_t
 		const int once = n > 2 * MM_FLOAT_TOKENS; /* converted once, in the first-level cache */
 
 		if (once)
-			for (int i = 0; i < cols; i += 2)
+			for (int i = 0; i < cols; i += 2) {
+				ask_weights((const uint8_t *)(lines + i * QN_PANEL), 64, n);
 				for (int c = 0; c < 2; c++)
 					v16_store(wide + (i + c) * QN_PANEL, bf16_weights(0, lines, i, c));
+			}
 		for (int t = 0, at; t < n; t += at) {
 			at = next_tokens(n - t);
 			if (once)
 				VEC(bf16_tile_wide)(y + t, wide, x + t, cols, at);
 			else
-				VEC(bf16_tile_lines)(y + t, lines, x + t, cols, at);
+				VEC(bf16_tile_lines)(y + t, lines, x + t, cols, at, t ? 0 : n);
 		}
 	}
 }

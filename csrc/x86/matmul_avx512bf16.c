@@ -58,9 +58,9 @@ INLINE __m512 dot(__m512 c, __m512i a, __m512i b)
 	return _mm512_dpbf16_ps(c, (__m512bh)a, (__m512bh)b);
 }
 
-/* Adds n lines of np panels times nt tokens to y, y2; done, np, nt are constant. */
+/* Adds n lines of np panels times nt tokens to y; done, np, nt are constant. asks: see ask_weights(). */
 INLINE void columns(int done, int np, int nt, float (*const y[2])[QN_PANEL], const uint8_t *const w[2],
-                    uint32_t (*x)[QN_ACT_BLOCK / 2], int n)
+                    uint32_t (*x)[QN_ACT_BLOCK / 2], int n, int asks)
 {
 	const int run = BF16_RUN / 2;
 
@@ -76,6 +76,8 @@ INLINE void columns(int done, int np, int nt, float (*const y[2])[QN_PANEL], con
 		for (int i = k; i < end; i += 2) {
 			struct paired v[2];
 
+			if (!done)
+				ask_weights(w[0] + i * 64, 128, asks);
 #pragma GCC unroll 2
 			for (int p = 0; p < np; p++)
 				v[p] = lines_at(done, w[p], i, n);
@@ -103,7 +105,7 @@ INLINE void columns(int done, int np, int nt, float (*const y[2])[QN_PANEL], con
 
 /* The same, nt not constant; at most TOKENS / np. */
 INLINE void tokens(int done, int np, float *const out[2], int at, const uint8_t *const w[2], const struct actb *x,
-                   int n, int nt)
+                   int n, int nt, int asks)
 {
 	_Alignas(64) uint32_t words[TOKENS][QN_ACT_BLOCK / 2];
 	float (*const y[2])[QN_PANEL] = {(void *)(out[0] + at * QN_PANEL), (void *)(out[1] + at * QN_PANEL)};
@@ -114,7 +116,7 @@ INLINE void tokens(int done, int np, float *const out[2], int at, const uint8_t 
 #define COUNT(nt)                                              \
 	case nt:                                               \
 		if (nt <= TOKENS / np)                         \
-			columns(done, np, nt, y, w, words, n); \
+			columns(done, np, nt, y, w, words, n, asks); \
 		break;
 		COUNT(1) COUNT(2) COUNT(3) COUNT(4) COUNT(5) COUNT(6)
 		COUNT(7) COUNT(8) COUNT(9) COUNT(10) COUNT(11) COUNT(12)
@@ -122,14 +124,21 @@ INLINE void tokens(int done, int np, float *const out[2], int at, const uint8_t 
 	}
 }
 
-#define TOKENS_OF(name, done, np)                                                                                 \
-	static void name(float *const out[2], int at, const uint8_t *const w[2], const struct actb *x, int n, int nt) \
-	{                                                                                                         \
-		tokens(done, np, out, at, w, x, n, nt);                                                           \
-	}
-TOKENS_OF(one_panel, 0, 1)
-TOKENS_OF(one_panel_paired, 1, 1)
-TOKENS_OF(two_panels_paired, 1, 2)
+static void tokens_of_lines(float *const out[2], int at, const uint8_t *const w[2], const struct actb *x, int n, int nt,
+                            int asks)
+{
+	tokens(0, 1, out, at, w, x, n, nt, asks);
+}
+
+static void tokens_of_words(float *const out[2], int at, const uint8_t *const w[2], const struct actb *x, int n, int nt)
+{
+	tokens(1, 1, out, at, w, x, n, nt, 0);
+}
+
+static void tokens_of_two(float *const out[2], int at, const uint8_t *const w[2], const struct actb *x, int n, int nt)
+{
+	tokens(1, 2, out, at, w, x, n, nt, 0);
+}
 
 /* np panels; constant. */
 INLINE void mm_bf16(int np, float *const out[2], const uint8_t *const panel[2], const struct actb *x, int64_t n_in,
@@ -152,15 +161,18 @@ INLINE void mm_bf16(int np, float *const out[2], const uint8_t *const panel[2], 
 				for (int i = 0; i < lines; i += 2) {
 					const struct paired v = lines_at(0, w[p], i, lines);
 
+					ask_weights(w[p] + i * 64, 128, n);
 					_mm512_store_si512(words[p][i], v.of[0]);
 					_mm512_store_si512(words[p][i + 1], v.of[1]);
 				}
 		for (int t = 0, nt; t < n; t += nt) { /* two tiles that are nearly equal rather than a full and a small one */
 			nt = n - t >= 2 * most ? most : n - t > most ? (n - t + 1) / 2 : n - t;
-			if (np == 1)
-				(once ? one_panel_paired : one_panel)(out, t, w, x, lines, nt);
+			if (np == 2)
+				tokens_of_two(out, t, w, x, lines, nt);
+			else if (once)
+				tokens_of_words(out, t, w, x, lines, nt);
 			else
-				two_panels_paired(out, t, w, x, lines, nt);
+				tokens_of_lines(out, t, w, x, lines, nt, t ? 0 : n);
 		}
 	}
 }
