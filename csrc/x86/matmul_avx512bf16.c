@@ -16,7 +16,7 @@
 #include "x86/set.h"
 
 #define TOKENS 12     /* tokens of one panel whose sums registers hold; of two, half as many */
-#define TILE 48       /* tokens of a call: the words of 256 columns are paired once for all */
+#define TILE 96       /* tokens of a call: the words of 256 columns are paired once for all */
 
 /* The even columns of two lines, and the odd ones. */
 struct paired {
