@@ -246,6 +246,11 @@ func (w *weights) Heads(name string, in, of, from, n, heads int) (kernel.Matrix,
 	return m.asked(), nil
 }
 
+// EachHead implements nn.Weights.
+func (w *weights) EachHead(name string, in, of, from, n, heads int) (kernel.Matrix, error) {
+	return w.cut(name, []uint64{uint64(in), uint64(of * heads)}, in, from, n, heads, of)
+}
+
 // rowsOf returns n rows of a matrix as a tensor.
 func rowsOf(t *gguf.Tensor, in, from, n int) *gguf.Tensor {
 	row := kernel.RowBytes(typeOf(t), in)

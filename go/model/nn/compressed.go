@@ -216,8 +216,7 @@ func (l Layer) entryIndex() index {
 // groupedOutput returns what adds the two output projections: one per group of heads, and one of their results.
 func (l Layer) groupedOutput() func(att kernel.Buf) {
 	n, width := l.Config.Compressed, l.NHead*l.HeadDim/l.Config.Compressed.Groups
-	first := l.headRows("attn_output_a.weight", width, n.Rank, 0, n.Rank, n.Groups)
-	first.Out, first.N = n.Rank, n.Groups // whole panels of each: they lie as they would apart
+	first := l.eachHead("attn_output_a.weight", width, n.Rank, 0, n.Rank, n.Groups)
 	last := l.Matrix("attn_output_b.weight", n.Groups*n.Rank, l.Config.NEmbd)
 	return func(att kernel.Buf) {
 		of := l.groupAct(n.Groups, width, first)

@@ -169,9 +169,7 @@ func (l Layer) absorbed(plain int) (keys, values kernel.Matrix) {
 	if !l.Has("attn_k_b.weight") && l.Has(old) {
 		of := plain + n.ValueDim
 		keys := must(l.weights.Transposed(l.prefix+old, n.Rank, of, 0, plain, l.NHead))
-		values := l.headRows(old, n.Rank, of, plain, n.ValueDim, l.NHead)
-		values.Out, values.N = n.ValueDim, l.NHead // whole panels of each: they lie as they would apart
-		return keys, values
+		return keys, l.eachHead(old, n.Rank, of, plain, n.ValueDim, l.NHead)
 	}
 	return l.matrices("attn_k_b.weight", plain, n.Rank, l.NHead),
 		l.matrices("attn_v_b.weight", n.Rank, n.ValueDim, l.NHead)

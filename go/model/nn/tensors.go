@@ -94,5 +94,10 @@ func (l Layer) headRows(name string, in, of, from, n, heads int) kernel.Matrix {
 	return must(l.weights.Heads(l.prefix+name, in, of, from, n, heads))
 }
 
+// eachHead returns the same rows as a matrix of each head: see Weights.EachHead.
+func (l Layer) eachHead(name string, in, of, from, n, heads int) kernel.Matrix {
+	return must(l.weights.EachHead(l.prefix+name, in, of, from, n, heads))
+}
+
 // made returns memory for n floats that are computed from weights of the layer: see Weights.Floats.
 func (l Layer) made(name string, n int) []float32 { return l.weights.Floats(l.prefix+name, n) }

@@ -41,6 +41,8 @@ type Weights interface {
 	// Heads returns n rows, from number `from` on, of each of `heads` heads of `of` rows, as
 	// one matrix, whose name is then HeadsName(name, from). n is a multiple of kernel.Panel.
 	Heads(name string, in, of, from, n, heads int) (kernel.Matrix, error)
+	// EachHead returns these rows as `heads` matrices; n may be any number.
+	EachHead(name string, in, of, from, n, heads int) (kernel.Matrix, error)
 	// Transposed returns, of n rows from number `from` on of each of `heads` heads of `of` rows,
 	// the transpose: `heads` matrices of `in` rows and n columns, as floats.
 	Transposed(name string, in, of, from, n, heads int) (kernel.Matrix, error)
