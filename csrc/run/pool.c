@@ -89,15 +89,22 @@ int64_t pool_ns(void)
 	return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
 }
 
-static void futex_wake(struct gate *g, int n)
+/*
+ * Who sleeps until a word is no longer `old`, by a bit. Threads that have left a gate may sleep there again before the
+ * last of those that slept with them is woken, but all have left it when it opens for them: so there are two kinds at
+ * most, and neither is woken in the other's place.
+ */
+static uint32_t kind(uint32_t old)
 {
-	syscall(SYS_futex, &g->word, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0);
+	return 1u << old % 2;
 }
 
-/*
- * Nobody comes to a gate again before all that wait there have gone, so those that sleep are all of this opening, and
- * each wakes two more until none is left.
- */
+static void futex_wake(struct gate *g, uint32_t old, int n)
+{
+	syscall(SYS_futex, &g->word, FUTEX_WAKE_BITSET_PRIVATE, n, NULL, NULL, kind(old));
+}
+
+/* Each thread that was woken wakes two more, while any sleep. */
 static void gate_wait(struct gate *g, uint32_t old)
 {
 	int64_t until = 0;
@@ -116,9 +123,9 @@ static void gate_wait(struct gate *g, uint32_t old)
 	/* Sequentially consistent: either the opener sees the sleeper, or the sleeper the new word. */
 	atomic_fetch_add(&g->sleepers, 1);
 	while (atomic_load(&g->word) == old)
-		syscall(SYS_futex, &g->word, FUTEX_WAIT_PRIVATE, old, NULL, NULL, 0);
+		syscall(SYS_futex, &g->word, FUTEX_WAIT_BITSET_PRIVATE, old, NULL, NULL, kind(old));
 	if (atomic_fetch_sub(&g->sleepers, 1) > 1)
-		futex_wake(g, 2);
+		futex_wake(g, old, 2);
 }
 
 /*
@@ -129,10 +136,10 @@ static void gates_open(struct qn_pool *p, size_t at)
 {
 	if (p->n_groups == 1) {
 		struct gate *g = (struct gate *)((char *)p->groups + at);
+		const uint32_t old = atomic_fetch_add(&g->word, 1);
 
-		atomic_fetch_add(&g->word, 1);
 		if (atomic_load(&g->sleepers))
-			futex_wake(g, 1);
+			futex_wake(g, old, 1);
 		return;
 	}
 	for (int i = 0; i < p->n_groups; i++) {
@@ -146,7 +153,7 @@ static void gates_open(struct qn_pool *p, size_t at)
 		struct gate *g = (struct gate *)((char *)&p->groups[i] + at);
 
 		if (atomic_load_explicit(&g->sleepers, memory_order_relaxed))
-			futex_wake(g, 1);
+			futex_wake(g, atomic_load_explicit(&g->word, memory_order_relaxed) - 1, 1);
 	}
 }
 

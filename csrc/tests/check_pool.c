@@ -1,10 +1,13 @@
 /* check_pool.c - threads: that each item is dealt once, barriers hold, and pools come and go. */
 #define _GNU_SOURCE
+#include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -136,6 +139,94 @@ static void empty_runs(struct qn_pool *pool, int threads)
 	}
 }
 
+/* ------------------------------------------------------------------ a kernel that wakes who slept last */
+
+static struct sleeper {
+	const uint32_t *word;
+	uint32_t kinds;
+	int woken;
+	struct sleeper *before;
+} *sleepers;
+static pthread_mutex_t sleepers_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t sleepers_woken = PTHREAD_COND_INITIALIZER;
+static _Atomic int last_first;
+
+static long futex_last_first(const uint32_t *word, int op, uint32_t n, uint32_t kinds)
+{
+	long woken = 0;
+
+	pthread_mutex_lock(&sleepers_lock);
+	if (op == FUTEX_WAIT_BITSET) {
+		struct sleeper me = {.word = word, .kinds = kinds, .before = sleepers};
+
+		if (__atomic_load_n(word, __ATOMIC_SEQ_CST) == n) {
+			sleepers = &me;
+			while (!me.woken)
+				pthread_cond_wait(&sleepers_woken, &sleepers_lock);
+		}
+	} else {
+		for (struct sleeper **at = &sleepers; *at && woken < n;) {
+			struct sleeper *s = *at;
+
+			if (s->word == word && s->kinds & kinds) {
+				*at = s->before;
+				s->woken = 1;
+				woken++;
+			} else {
+				at = &s->before;
+			}
+		}
+		pthread_cond_broadcast(&sleepers_woken);
+	}
+	pthread_mutex_unlock(&sleepers_lock);
+	return woken;
+}
+
+/* The linker has the pool call this one. */
+long __real_syscall(long number, ...);
+long __wrap_syscall(long number, ...);
+
+long __wrap_syscall(long number, ...)
+{
+	va_list args;
+	long a[6];
+
+	va_start(args, number);
+	for (int i = 0; i < 6; i++)
+		a[i] = va_arg(args, long);
+	va_end(args);
+	if (number != SYS_futex || !last_first)
+		return __real_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+
+	const int op = (int)a[1] & FUTEX_CMD_MASK, some = op == FUTEX_WAIT_BITSET || op == FUTEX_WAKE_BITSET;
+
+	return futex_last_first((const uint32_t *)a[0], op == FUTEX_WAIT ? FUTEX_WAIT_BITSET : op, (uint32_t)a[2],
+	                        some ? (uint32_t)a[5] : ~0u);
+}
+
+static void sleepy_job(struct qn_pool *pool, void *arg, int ith, int nth)
+{
+	(void)arg;
+	for (int i = 0; i < (check_quick ? 20 : 100); i++) {
+		if (i % nth == ith)
+			nap(300000); /* all others sleep */
+		pool_barrier(pool, ith);
+	}
+}
+
+static void woken_in_any_order(void)
+{
+	struct qn_pool *pool;
+
+	check_at(check_sets, "pool of 12 threads, of which the last that sleeps is woken first");
+	last_first = 1;
+	if (check_true(qn_pool_create(&pool, NULL, 12) == QN_OK, "not created")) {
+		pool_run(pool, sleepy_job, NULL);
+		qn_pool_destroy(pool);
+	}
+	last_first = 0;
+}
+
 static void *stop_soon(void *word)
 {
 	nap(200000);
@@ -242,6 +333,7 @@ void check_pool(void)
 	refused();
 	pinning();
 	placed();
+	woken_in_any_order();
 	for (int threads = 1; threads <= 5; threads++) {
 		check_at(check_sets, "pool of %d threads", threads);
 		if (!check_true(qn_pool_create(&pool, threads == 3 ? pins : NULL, threads) == QN_OK, "not created"))
