@@ -10,18 +10,34 @@ struct pack_job {
 	_Atomic int status;
 };
 
-/* Panel i of src goes to where it is to lie in dst. */
+/* Where panel i of src is to lie in dst. */
+static uint8_t *panel_of(const struct pack_job *job, int64_t i, int64_t bytes)
+{
+	const int64_t n = mat_panels(job->dst), p = job->first + i;
+
+	return (uint8_t *)job->dst->data + panel_at(job->dst, n, bytes, p / n, p % n);
+}
+
 static int pack_one(const struct pack_job *job, int64_t i)
 {
-	const struct qn_mat *m = job->src, *to = job->dst;
-	const int64_t n = mat_panels(m), n_to = mat_panels(to), row = i % n * QN_PANEL, left = m->n_out - row;
+	const struct qn_mat *m = job->src;
+	const int64_t n = mat_panels(m), row = i % n * QN_PANEL, left = m->n_out - row;
 	const int64_t row_bytes = (int64_t)qn_row_bytes(m->type, m->n_in);
 	const int64_t panel_bytes = (int64_t)qn_panel_bytes(m->type, m->n_in);
 	const uint8_t *rows = (const uint8_t *)m->data + (i / n * m->n_out + row) * row_bytes;
-	const int64_t at = panel_at(to, n_to, panel_bytes, (job->first + i) / n_to, (job->first + i) % n_to);
-	uint8_t *panel = (uint8_t *)to->data + at;
 
-	return pack_away(m->type, panel, rows, (int32_t)(left < QN_PANEL ? left : QN_PANEL), m->n_in);
+	return pack_away(m->type, panel_of(job, i, panel_bytes), rows, (int32_t)(left < QN_PANEL ? left : QN_PANEL), m->n_in);
+}
+
+/* Writes to each page of a panel that is about to be packed. */
+static void touch_one(const struct pack_job *job, int64_t i)
+{
+	const int64_t bytes = (int64_t)qn_panel_bytes(job->src->type, job->src->n_in);
+	volatile uint8_t *panel = panel_of(job, i, bytes);
+
+	for (int64_t at = 0; at < bytes; at += 4096)
+		panel[at] = 0;
+	panel[bytes - 1] = 0;
 }
 
 /* Those of panels first .. first + n, counted over all matrices, that lie in part k of one matrix of n_to panels. */
@@ -37,7 +53,24 @@ static int64_t within(const struct pack_job *job, int64_t n, int k, int64_t e, i
 	return b > a ? b - a : 0;
 }
 
-/* Items of a place are the panels that lie there, in order; src is one matrix or a part of one more often than not. */
+/* Item i of all places: the panels that lie in each, in order. */
+static int64_t panel_in(const struct pack_job *job, int64_t n, const int64_t *items, int64_t i)
+{
+	int64_t e = job->first / mat_panels(job->dst), some, from;
+	int k = 0;
+
+	for (; i >= items[k]; k++)
+		i -= items[k];
+	for (; (some = within(job, n, k, e, &from)) <= i; e++)
+		i -= some;
+	return i + from;
+}
+
+/*
+ * src is one matrix or a part of one more often than not, all of whose panels may lie in one place. Others help to pack
+ * them, and where memory may not be bound to a node, pages are where they are written first: so that is done before, by
+ * threads of the place.
+ */
 static void pack_job(struct qn_pool *pool, void *arg, int ith, int nth)
 {
 	struct pack_job *job = arg;
@@ -57,18 +90,17 @@ static void pack_job(struct qn_pool *pool, void *arg, int ith, int nth)
 
 	struct deal d = places > 1 ? deal_placed(pool, ith, items) : deal_begin(pool, ith, n);
 
-	while ((i = deal_next(pool, 0, &d)) >= 0) {
-		int64_t e = e0, some;
-		int k = 0, status;
+	if (places > 1) {
+		struct deal own = d;
 
-		if (places > 1) {
-			for (; i >= items[k]; k++)
-				i -= items[k];
-			for (; (some = within(job, n, k, e, &from)) <= i; e++)
-				i -= some;
-			i += from;
-		}
-		status = pack_one(job, i);
+		own.home = 1;
+		while ((i = deal_next(pool, 1, &own)) >= 0)
+			touch_one(job, panel_in(job, n, items, i));
+		pool_barrier(pool, ith);
+	}
+	while ((i = deal_next(pool, 0, &d)) >= 0) {
+		const int status = pack_one(job, places > 1 ? panel_in(job, n, items, i) : i);
+
 		if (status)
 			job->status = status;
 	}

@@ -429,7 +429,7 @@ static int deal_help(struct qn_pool *p, int counter, struct deal *d)
 {
 	const int home = p->workers[d->ith].place;
 
-	if (p->n_places == 1)
+	if (p->n_places == 1 || d->home)
 		return 0;
 	for (;;) {
 		int some = 0;

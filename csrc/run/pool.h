@@ -55,6 +55,7 @@ struct deal {
 	const int64_t *each; /* [places] items of each, or NULL: as many as it has threads for */
 	int64_t until;       /* when others may be helped; 0: the thread has items of its own place, INT64_MIN: now */
 	int ith, place;      /* the thread, and the place that it takes from */
+	int home;            /* whether it helps no other place: 0 until the caller sets it */
 };
 
 struct deal deal_begin(struct qn_pool *pool, int ith, int64_t n);

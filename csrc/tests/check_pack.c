@@ -1,9 +1,13 @@
 /* check_pack.c - sizes, panels and what packing refuses. That panels say what rows said, check_matmul.c. */
+#define _GNU_SOURCE
 #include <math.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 
 #include "check.h"
+#include "run/pool.h"
 
 static void sizes(void)
 {
@@ -169,6 +173,51 @@ static void matrices(const struct type *t, struct qn_pool *pool)
 	guard_free_all();
 }
 
+/* Page faults of each of two threads. */
+static void faults_job(struct qn_pool *pool, void *arg, int ith, int nth)
+{
+	struct rusage use;
+
+	(void)pool, (void)nth;
+	getrusage(RUSAGE_THREAD, &use);
+	((long *)arg)[ith] = use.ru_minflt;
+}
+
+/* Pages of a place are written first by its own thread, though all panels are its own and the other thread helps. */
+static void first_touch(void)
+{
+	enum { IN = 1024, PANELS = 64, PAGES = PANELS / 2 * IN * 4 * QN_PANEL / 4096 };
+	static const struct qn_thread threads[] = {{.place = 0}, {.place = 1}};
+	const int64_t stride = PANELS / 2 * (int64_t)qn_panel_bytes(QN_F32, IN), rows = PANELS / 2 * QN_PANEL;
+	uint8_t *to = mmap(NULL, 2 * (size_t)stride, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	const struct qn_mat from = {
+		.data = guard_alloc(sizeof(float) * IN * (size_t)rows), .type = QN_F32, .layout = QN_ROWS, .n_in = IN,
+		.n_out = (int32_t)rows, .n_mat = 1,
+	};
+	const struct qn_mat dst = {
+		.data = to, .type = QN_F32, .layout = QN_X16, .n_in = IN, .n_out = PANELS * QN_PANEL, .n_mat = 1,
+		.places = 2, .place_stride = stride,
+	};
+	struct qn_pool *pool;
+	long before[2], after[2];
+
+	check_at(check_sets, "first touch of panels in two places");
+	if (!check_true(to != MAP_FAILED && qn_pool_create(&pool, threads, 2) == QN_OK, "nothing to try it with"))
+		return;
+	madvise(to, 2 * (size_t)stride, MADV_NOHUGEPAGE);
+	memset((void *)from.data, 0, sizeof(float) * IN * (size_t)rows);
+	pool_run(pool, faults_job, before);
+	check_true(qn_pack_mat(pool, &dst, PANELS / 2, &from) == QN_OK, "refused");
+	pool_run(pool, faults_job, after);
+	/* A few faults are of the threads' own. Emulators may count none, and are quick. */
+	check_true(after[1] - before[1] >= PAGES || check_quick, "%ld faults of %d pages", after[1] - before[1], PAGES);
+	check_true(after[0] - before[0] < PAGES / 8, "%ld faults of another place's thread, %ld of its own, %d pages",
+	           after[0] - before[0], after[1] - before[1], PAGES);
+	qn_pool_destroy(pool);
+	munmap(to, 2 * (size_t)stride);
+	guard_free_all();
+}
+
 static int64_t ones(const uint8_t *p, size_t bytes)
 {
 	int64_t n = 0;
@@ -229,6 +278,7 @@ void check_pack(void)
 			matrices(t, pool);
 		qn_pool_destroy(pool);
 	}
+	first_touch();
 	EACH_TYPE(t) {
 		rows(t, t->elems);
 		rows(t, t->elems * 9);

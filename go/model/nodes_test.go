@@ -56,6 +56,9 @@ func TestOnNodes(t *testing.T) {
 		}
 		t.Skip("this machine has one NUMA node; make test-vm tests it on two")
 	}
+	if err := mem.MayPlace(place.Nodes()); err != nil {
+		t.Fatal(err)
+	}
 	at := make([]kernel.Thread, m.Threads())
 	for i := range at {
 		at[i].CPUs, at[i].Place = place.Of(i)
@@ -85,12 +88,19 @@ func TestOnNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := logits(t, one, ids)
-	for what, f := range map[string]*File{"plain": plain, "packed": file} {
-		s, err := NewSurvey(f, kvF32, 0)
+	forbidden := make([]int, len(place.Places)) // nothing is asked of the kernel, as where it would refuse
+	for k := range forbidden {
+		forbidden[k] = -1
+	}
+	for what, of := range map[string]struct {
+		f     *File
+		nodes []int
+	}{"plain": {plain, place.Nodes()}, "packed": {file, place.Nodes()}, "plain, not to be placed": {plain, forbidden}} {
+		s, err := NewSurvey(of.f, kvF32, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		x, err := s.Load(Options{Pack: pool.PackInto, Budget: mem.NewBudget(1<<28, "a test"), Residency: Packed, Nodes: place.Nodes()})
+		x, err := s.Load(Options{Pack: pool.PackInto, Budget: mem.NewBudget(1<<28, "a test"), Residency: Packed, Nodes: of.nodes})
 		if err != nil {
 			t.Fatal(err)
 		}

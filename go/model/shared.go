@@ -63,7 +63,7 @@ func newPack(budget *mem.Budget, n uint64, nodes []int) (p *pack, err error) {
 		return nil, err
 	}
 	for k, node := range nodes {
-		// Where it is forbidden, pages are where the threads run that pack them, which are those of the place.
+		// Where it is forbidden, pages are where they are written first, and packing has threads of the place do that.
 		_ = p.region.Place(k*p.stride, p.stride, node)
 	}
 	return p, nil
