@@ -28,7 +28,7 @@ type NUMA int
 const (
 	NUMAAuto       NUMA = iota // over all nodes, if at least half of the cores have a thread
 	NUMAOff                    // as the kernel does
-	NUMADistribute             // over all nodes
+	NUMADistribute             // over all nodes, if there is a thread for each
 	NUMAIsolate                // on the node that the process runs on
 	NUMANumactl                // over the nodes that numactl or a cpuset leaves: as distribute
 )
@@ -294,5 +294,36 @@ func (m *Machine) places(n int) []Place {
 			places[i].Threads++
 		}
 	}
+	m.fit(places, n)
 	return places
+}
+
+// fit leaves no place with more threads than CPUs while there is a CPU for each of n threads: cores of one node may
+// have more hyperthreads than those of another.
+func (m *Machine) fit(places []Place, n int) {
+	allowed := 0
+	for _, c := range m.CPUs {
+		if c.Allowed {
+			allowed++
+		}
+	}
+	if n > allowed {
+		return
+	}
+	rest := 0
+	for i := range places {
+		over := max(places[i].Threads-len(places[i].CPUs), 0)
+		places[i].Threads -= over
+		rest += over
+	}
+	free := func(p Place) int { return len(p.CPUs) - p.Threads }
+	for ; rest > 0; rest-- {
+		most := 0
+		for i := range places {
+			if free(places[i]) > free(places[most]) {
+				most = i
+			}
+		}
+		places[most].Threads++
+	}
 }

@@ -47,7 +47,13 @@ func sane(t *testing.T, m *Machine, n int) {
 				}
 			}
 		}
+		if n <= len(m.WorkerCPUs(n)) && at.Threads > len(at.CPUs) {
+			t.Errorf("%d threads: %d in place %d of %d CPUs", n, at.Threads, k, len(at.CPUs))
+		}
 		all += at.Threads
+	}
+	if p.Places != nil && m.Virtual == 0 && m.WorkerCPUs(n) != nil && m.pickIn(p.Places) == nil {
+		t.Errorf("%d threads: places without a CPU for each", n)
 	}
 	if p.Places != nil && (all != n || len(p.Places) < 2 || len(p.Places) > MaxPlaces) {
 		t.Errorf("%d threads: %d in %d places", n, all, len(p.Places))
@@ -64,6 +70,12 @@ var (
 		node(8, "", "8000", "14 14 30 30 10 20 20 20"), node(9, "", "0", "14 14 11 30 20 10 20 20"),
 		node(12, "9-11", "1000", "20 20 12 20 20 20 10 20"), node(14, "", "500", "20 20 40 20 20 20 20 10"))
 )
+
+// Node 0 has two cores of two hyperthreads, node 1 four cores of one.
+var unlike = files(plain(8), "sys/devices/system/cpu/online: 0-7", "sys/devices/system/node/online: 0-1",
+	"sys/devices/system/cpu/cpu0/topology/thread_siblings_list: 0-1\nsys/devices/system/cpu/cpu1/topology/thread_siblings_list: 0-1",
+	"sys/devices/system/cpu/cpu2/topology/thread_siblings_list: 2-3\nsys/devices/system/cpu/cpu3/topology/thread_siblings_list: 2-3",
+	node(0, "0-3", "1000", "10 21"), node(1, "4-7", "2000", "21 10"))
 
 func TestNodes(t *testing.T) {
 	m, err := ReadFS(eightNodes, nil)
@@ -138,6 +150,9 @@ func TestPlaceOnNodes(t *testing.T) {
 		{"eight nodes, a thread on each that has CPUs", eightNodes, nil, func(m *Machine) { m.NUMA = NUMADistribute }, 5,
 			"1 at 0 0-1; 1 at 1 2-4; 1 at 12 5-7; 1 at 5 8; 1 at 12 9-11", nil},
 		{"fewer threads than nodes", eightNodes, nil, func(m *Machine) { m.NUMA = NUMADistribute }, 4, "", nil},
+		{"nodes with and without hyperthreads", unlike, nil, nil, 6, "2 at 0 0-3; 4 at 1 4-7", []int{0, 2, 4, 5, 6, 7}},
+		{"nodes with and without hyperthreads, all CPUs", unlike, nil, nil, 8, "4 at 0 0-3; 4 at 1 4-7", []int{0, 2, 1, 3, 4, 5, 6, 7}},
+		{"nodes with and without hyperthreads, more threads", unlike, nil, nil, 9, "3 at 0 0-3; 6 at 1 4-7", nil},
 		{"no files", files(plain(4)), nil, nil, 4, "", []int{0, 1, 2, 3}},
 		{"virtual", files(plain(4)), nil, func(m *Machine) { m.Virtual = 2 }, 4, "2 at -1 0-1; 2 at -1 2-3", []int{0, 1, 2, 3}},
 		{"virtual, few threads", twoSockets, nil, func(m *Machine) { m.Virtual = 3 }, 3, "1 at 0 0,4; 1 at 0 1,5; 1 at 1 2-3,6-7", nil},
@@ -166,6 +181,24 @@ func TestPlaceOnNodes(t *testing.T) {
 				sane(t, m, n)
 			}
 		})
+	}
+}
+
+// Who asks for nodes and gives fewer threads is told.
+func TestFewerThreadsThanNodes(t *testing.T) {
+	m, err := ReadFS(eightNodes, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		numa NUMA
+		n    int
+		told bool
+	}{{NUMADistribute, 4, true}, {NUMANumactl, 1, true}, {NUMADistribute, 5, false}, {NUMAAuto, 4, false}, {NUMAOff, 4, false}} {
+		m.NUMA = tt.numa
+		if p := m.Place(tt.n); strings.Contains(p.Why, "than the 5 NUMA nodes") != tt.told {
+			t.Errorf("%v with %d threads: %v", tt.numa, tt.n, p)
+		}
 	}
 }
 

@@ -21,7 +21,7 @@ type Placement struct {
 	CPUs   []int   // of each thread, the first for the caller's; nil: not pinned
 	Among  []int   // CPUs that threads without one of their own stay on; nil: all that the process may use
 	Places []Place // that the threads are in, in order, each on a NUMA node; nil: one
-	Why    string  // the reason for pinning or not
+	Why    string  // the reason for pinning or not, and for one place where more were asked for
 }
 
 // String says where threads run, and why.
@@ -107,6 +107,9 @@ func (m *Machine) Place(n int) Placement {
 		p.Why = fmt.Sprintf("fewer threads than the %d cores, which other processes may use", cores)
 	default:
 		p.Why = "one on each core"
+	}
+	if nodes := len(m.domains()); p.Places == nil && nodes > n && (m.NUMA == NUMADistribute || m.NUMA == NUMANumactl) {
+		p.Why += fmt.Sprintf("; fewer threads than the %d NUMA nodes, so they are not spread over these", nodes)
 	}
 	if cpus != nil && m.Pinning != PinNever && (m.Pinning == PinAlways || m.restricted || n >= m.Cores()) {
 		p.CPUs = cpus
