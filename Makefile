@@ -7,7 +7,6 @@
 #	make test-mpi   that with mpirun: the same answers, and what happens when a process is lost
 #	make libquern   the C library for other languages, libquern.so and libquern.a with libquern.h, into build/lib/
 #	make test       every test, C and Go, with a summary at the end
-#	make test-vm    what needs two NUMA nodes, in a virtual machine
 #	make check      the C kernels, each instruction set against the scalar one
 #	make check-clang    the same, compiled by Clang, whose warnings are errors
 #	make sanitize   the same under the address and undefined-behaviour sanitizers
@@ -36,7 +35,7 @@ VERSION ?=
 VCS     := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo true || echo false)
 LDFLAGS := -s -w -X main.version=$(VERSION) -linkmode external -extldflags "-static"
 
-.PHONY: help all setup lib lib-asan lib-clang libquern run mpi test test-mpi test-vm check check-clang sanitize bench rivals report image release lint fuzz mutate golden clean
+.PHONY: help all setup lib lib-asan lib-clang libquern run test test-vm check check-clang sanitize bench rivals report image release lint fuzz mutate golden clean
 .DELETE_ON_ERROR:
 
 all: lib
@@ -44,6 +43,7 @@ all: lib
 
 # The compiler wrapper of the MPI that the program will run with: programs of different ones do not fit each other.
 MPICC ?= mpicc
+.PHONY: mpi test-mpi
 mpi: lib
 	CGO_ENABLED=1 QN_TAGS=mpi CC=$(MPICC) scripts/go.sh build -buildvcs=$(VCS) -ldflags '-s -w -X main.version=$(VERSION)' -o bin/quern-mpi ./go/cmd/quern
 

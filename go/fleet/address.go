@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/contrib/instrumentation/github.com/gin-gonic/gin/otelgin"
 
 	"github.com/quern-llm/quern/go/internal/usage"
+	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/server"
 	"github.com/quern-llm/quern/go/server/batch"
 	"github.com/quern-llm/quern/go/server/guard"
@@ -144,6 +145,9 @@ func (f *Fleet) announce() {
 	line.Strs("models", f.api.Models().Names()).Int("parallel", f.c.Parallel).Int("threads", f.device.Threads()).
 		Str("cpus", f.device.Placement().String()).
 		Uint64("memory_bytes", used).Uint64("limit_bytes", limit).Msg("ready")
+	if err := mem.MayPlace(f.device.Placement().Nodes()); err != nil {
+		f.log.Warn().Err(err).Msg("memory is on the NUMA nodes of the threads that write it first")
+	}
 }
 
 // page returns the URL of the page on this machine; empty where the server is not at a port.

@@ -38,6 +38,23 @@ func (r *Region) Interleave(nodes []int) error {
 	return r.policy(0, len(r.b), mpolInterleave, known)
 }
 
+// MayPlace returns nil if this process may place memory on all of these NUMA nodes, of which those below 0 are none; else
+// what a user is to be told.
+func MayPlace(nodes []int) error {
+	for _, node := range nodes {
+		r, err := Alloc(uint64(pageSize), "a test of memory policies")
+		if err != nil {
+			return err
+		}
+		err = r.Place(0, int(pageSize), node)
+		r.Close()
+		if err != nil {
+			return fmt.Errorf("this process may not place memory on NUMA node %d: %w; a container may need the capability SYS_NICE", node, err)
+		}
+	}
+	return nil
+}
+
 // maxNodes is Linux's own bound.
 const maxNodes = 1 << 10
 

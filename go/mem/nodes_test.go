@@ -2,6 +2,8 @@ package mem
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"unsafe"
 
@@ -80,6 +82,19 @@ func TestPlace(t *testing.T) {
 	r.Close()
 	if err := r.Place(0, 0, 0); !errors.Is(err, ErrClosed) {
 		t.Errorf("closed: %v", err)
+	}
+}
+
+func TestMayPlace(t *testing.T) {
+	for _, nodes := range [][]int{nil, {-1}, {-1, -1}} {
+		if err := MayPlace(nodes); err != nil {
+			t.Errorf("%v: %v", nodes, err)
+		}
+	}
+	for _, node := range []int{maxNodes - 1, maxNodes} {
+		if err := MayPlace([]int{-1, node}); err == nil || !strings.Contains(err.Error(), fmt.Sprint(node)) {
+			t.Errorf("node %d: %v", node, err)
+		}
 	}
 }
 

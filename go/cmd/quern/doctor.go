@@ -11,6 +11,7 @@ import (
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/machine"
 	"github.com/quern-llm/quern/go/measure"
+	"github.com/quern-llm/quern/go/mem"
 )
 
 // A diagnosis is the result of "quern doctor". Its fields are the JSON output.
@@ -89,7 +90,8 @@ type hugePageFacts struct {
 type measuredFacts struct {
 	Read float64 `json:"read_bytes_per_second"`
 	Int8 float64 `json:"int8_macs_per_second"`
-	// Bytes per second at which the threads of each place read memory of each place's node; null for one place.
+	// Bytes per second at which the threads of each place read memory of each place's node; null for one place, and where
+	// memory may not be placed.
 	Across [][]float64 `json:"read_across_nodes,omitempty"`
 }
 
@@ -99,7 +101,8 @@ type consequences struct {
 	ThreadReason string `json:"thread_reason"`
 	CPUs         []int  `json:"pinned_to"` // null when threads are not pinned
 	PinReason    string `json:"pin_reason"`
-	Nodes        []int  `json:"nodes"` // that threads and weights are spread over; null for one place
+	Nodes        []int  `json:"nodes"`                       // that threads and weights are spread over; null for one place
+	Refused      string `json:"placement_refused,omitempty"` // why this process may not place memory on them; empty: it may
 	HugePages    bool   `json:"huge_pages"`
 	Memory       uint64 `json:"memory_budget"`
 	MemoryReason string `json:"memory_reason"`
@@ -152,7 +155,7 @@ tell how long a prompt of the whole context takes before its answer begins.`,
 				return usagef("--prompt-time: of which model? name it with -m FILE")
 			}
 			if !noMeasure {
-				if d.Measured, err = measureMachine(d.WillDo.Threads, m.Place(d.WillDo.Threads)); err != nil {
+				if d.Measured, err = measureMachine(d.WillDo, m.Place(d.WillDo.Threads)); err != nil {
 					return err
 				}
 			}
@@ -214,6 +217,9 @@ func decide(m *machine.Machine, limit uint64) consequences {
 	}
 	place := m.Place(c.Threads)
 	c.CPUs, c.PinReason, c.Nodes = place.CPUs, place.Why, place.Nodes()
+	if err := mem.MayPlace(c.Nodes); err != nil {
+		c.Refused = err.Error()
+	}
 	c.Memory, c.MemoryReason = engine.Limit(m, limit)
 	switch q, limited := m.Quota(); {
 	case limited && q.CPUs < float64(m.Cores()):
@@ -226,13 +232,13 @@ func decide(m *machine.Machine, limit uint64) consequences {
 	return c
 }
 
-// measureMachine measures memory bandwidth and arithmetic throughput.
-func measureMachine(threads int, place machine.Placement) (*measuredFacts, error) {
-	at, err := engine.Threads(place, threads)
+// measureMachine measures memory bandwidth and arithmetic throughput; between nodes only where memory may be placed on them.
+func measureMachine(c consequences, place machine.Placement) (*measuredFacts, error) {
+	at, err := engine.Threads(place, c.Threads)
 	if err != nil {
 		return nil, err
 	}
-	pool, err := kernel.NewPool(threads, at)
+	pool, err := kernel.NewPool(c.Threads, at)
 	if err != nil {
 		return nil, err
 	}
@@ -242,7 +248,7 @@ func measureMachine(threads int, place machine.Placement) (*measuredFacts, error
 		return nil, err
 	}
 	f := &measuredFacts{Read: r.ReadBytesPerSec, Int8: r.Int8MACPerSec}
-	if len(place.Places) > 1 {
+	if len(place.Places) > 1 && c.Refused == "" {
 		f.Across, err = measure.ReadAcross(place.Places)
 	}
 	return f, err

@@ -73,6 +73,9 @@ func (d diagnosis) print(w io.Writer) error {
 	}
 	if n := len(d.WillDo.Nodes); n > 1 {
 		line("spread over nodes", "%d: threads, weights, keys and values", n)
+		if d.WillDo.Refused != "" {
+			line("place memory", "no: %s", d.WillDo.Refused)
+		}
 	}
 	if d.WillDo.HugePages {
 		line("use huge pages", "yes, for weights and caches")
