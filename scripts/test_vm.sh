@@ -53,7 +53,7 @@ cat >"$root/init" <<'INIT'
 /bin/busybox mount -t tmpfs tmp /tmp
 export QUERN_TEST_NODES=2 TMPDIR=/tmp
 cd /tmp
-/bin/machine.test -test.run TestIsolate -test.v && /bin/mem.test -test.run 'TestPlace|TestInterleave' -test.v &&
+/bin/machine.test -test.run TestIsolate -test.v && /bin/mem.test -test.run 'TestPlace|TestInterleave|TestMayPlace' -test.v &&
 	/bin/model.test -test.run TestOnNodes -test.v && echo "test-vm: all passed"
 /bin/busybox poweroff -f
 INIT
