@@ -145,6 +145,11 @@ func (f *Fleet) announce() {
 	line.Strs("models", f.api.Models().Names()).Int("parallel", f.c.Parallel).Int("threads", f.device.Threads()).
 		Str("cpus", f.device.Placement().String()).
 		Uint64("memory_bytes", used).Uint64("limit_bytes", limit).Msg("ready")
+	f.warnOfNodes()
+}
+
+// warnOfNodes logs that memory cannot be placed on the nodes of the threads.
+func (f *Fleet) warnOfNodes() {
 	if err := mem.MayPlace(f.device.Placement().Nodes()); err != nil {
 		f.log.Warn().Err(err).Msg("memory is on the NUMA nodes of the threads that write it first")
 	}
