@@ -67,7 +67,7 @@ if ((${#run[@]})); then
 	done
 	mapfile -t objects < <(find "$work/objects" -name '_x*.o')
 	"$CC" -std=c11 -O2 -I"$root/csrc" -I"$root/csrc/tests" -I"$root/include" -include "$root/csrc/base.h" -o "$work/check" \
-		"$root"/csrc/tests/*.c "${objects[@]}" -lm -pthread
+		"$root"/csrc/tests/*.c "${objects[@]}" -Wl,--wrap=syscall -lm -pthread # as csrc/CMakeLists.txt
 	"$root/scripts/check.sh" "${run[@]}" "$work/check" --quick
 fi
 
