@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <mpi.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "quern.h"
@@ -80,16 +81,33 @@ static int mpi_exchange(struct qn_ranks *g, uint8_t *const *at, const size_t *n,
 	return rc != MPI_SUCCESS ? QN_EBROKEN : await(of(g), requests, count, timeout_ns);
 }
 
+static void mpi_interrupt(struct qn_ranks *g)
+{
+	__atomic_store_n(&of(g)->broken, 1, __ATOMIC_RELAXED);
+}
+
+/* Sends a copy, which stays for as long as MPI may read it: if it cannot be sent, to the end of the process. */
 static int mpi_send(struct qn_ranks *g, int32_t to, const void *msg, size_t n)
 {
 	MPI_Request request;
+	void *copy;
+	int rc = QN_EBROKEN;
 
 	if (n > INT_MAX)
 		return QN_EINVAL;
-	if (is_broken(of(g)) ||
-	    MPI_Isend(msg, (int)n, MPI_BYTE, to, TAG_MESSAGE, MPI_COMM_WORLD, &request) != MPI_SUCCESS)
+	if (is_broken(of(g)))
 		return QN_EBROKEN;
-	return await(of(g), &request, 1, INT64_C(10000000000));
+	copy = malloc(n ? n : 1);
+	if (!copy)
+		return QN_ENOMEM;
+	memcpy(copy, msg, n);
+	if (MPI_Isend(copy, (int)n, MPI_BYTE, to, TAG_MESSAGE, MPI_COMM_WORLD, &request) == MPI_SUCCESS)
+		rc = await(of(g), &request, 1, INT64_C(10000000000));
+	if (rc == QN_OK)
+		free(copy);
+	else
+		mpi_interrupt(g);
+	return rc;
 }
 
 /* Between looks: none for 2 ms, which is less than what users notice, then naps of 1 ms. */
@@ -134,11 +152,6 @@ static int mpi_recv(struct qn_ranks *g, int32_t from, void *msg, size_t room, si
 		free(rest);
 		return QN_ETOOLONG;
 	}
-}
-
-static void mpi_interrupt(struct qn_ranks *g)
-{
-	__atomic_store_n(&of(g)->broken, 1, __ATOMIC_RELAXED);
 }
 
 /* Where ranks have failed, the others may be gone: nothing waits for them. */

@@ -9,7 +9,7 @@
 #include "run/pool.h"
 
 struct head {
-	uint64_t sequence, bytes;
+	uint64_t sequence, pass, bytes;
 	uint32_t step, stop;
 };
 
@@ -38,6 +38,7 @@ struct qn_ranks_moved qn_ranks_moved(const struct qn_ranks *g)
 const uint32_t *qn_ranks_begin(struct qn_ranks *g, const uint32_t *ask)
 {
 	g->ask = ask;
+	g->pass++;
 	g->since = pool_ns();
 	__atomic_store_n(&g->stop, g->failed != QN_OK, __ATOMIC_RELAXED);
 	return &g->stop;
@@ -49,14 +50,15 @@ static int expected(const struct qn_ranks *g, const uint8_t *at, size_t bytes, u
 	struct head h;
 
 	memcpy(&h, at, sizeof h);
-	return h.sequence == g->sequence && h.bytes == bytes && h.step == step;
+	return h.sequence == g->sequence && h.pass == g->pass && h.bytes == bytes && h.step == step;
 }
 
-/* How long the others may take. */
+/* How long the others may take. What this rank computed longest is forgotten in some hundred exchanges. */
 static int64_t patience(struct qn_ranks *g, int64_t now)
 {
 	const int64_t least = INT64_C(5000000000);
 
+	g->longest_ns -= g->longest_ns / 256;
 	if (g->longest_ns < now - g->since)
 		g->longest_ns = now - g->since;
 	return g->longest_ns > least / 20 ? 20 * g->longest_ns : least;
@@ -67,6 +69,7 @@ static int exchange(struct qn_ranks *g, uint8_t *const *at, const size_t *n, int
 {
 	const struct head mine = {
 		.sequence = g->sequence,
+		.pass = g->pass,
 		.bytes = n[g->rank],
 		.step = step,
 		.stop = g->rank == 0 && g->ask && __atomic_load_n(g->ask, __ATOMIC_RELAXED),
@@ -107,19 +110,19 @@ int qn_ranks_exchange(struct qn_ranks *g, uint8_t *const *at, const size_t *n, i
 	return g->failed;
 }
 
+/* A rank that a message does not reach does not do what the others do: there is no going on. */
 int qn_ranks_send(struct qn_ranks *g, int32_t to, const void *msg, size_t n)
 {
+	int rc = QN_OK;
+
 	if (to == g->rank || to >= g->n || to < -1)
 		return QN_EINVAL;
-	if (to >= 0)
-		return g->by->send(g, to, msg, n);
-	for (int32_t r = 0; r < g->n; r++) {
-		const int rc = r == g->rank ? QN_OK : g->by->send(g, r, msg, n);
-
-		if (rc != QN_OK)
-			return rc;
-	}
-	return QN_OK;
+	for (int32_t r = 0; r < g->n && rc == QN_OK; r++)
+		if (r != g->rank && (to < 0 || to == r))
+			rc = g->by->send(g, r, msg, n);
+	if (rc != QN_OK && g->failed == QN_OK)
+		g->failed = rc;
+	return rc;
 }
 
 int qn_ranks_recv(struct qn_ranks *g, int32_t from, void *msg, size_t room, size_t *n, int64_t timeout_ns)

@@ -19,10 +19,11 @@ struct qn_ranks {
 	int32_t rank, n;
 	int failed;
 	uint64_t sequence;   /* of exchanges */
+	uint64_t pass;
 	const uint32_t *ask; /* of qn_ranks_begin() */
 	uint32_t stop;
 	struct qn_ranks_moved moved;
-	int64_t since, longest_ns; /* the end of the last exchange; what this rank computed between two at most */
+	int64_t since, longest_ns; /* the end of the last exchange; what this rank lately computed between two at most */
 };
 
 #endif

@@ -236,10 +236,13 @@ static void refuses(void)
 	struct qn_ranks *g[RANKS];
 	const int32_t stage = QN_SHARE_ROOM(RANKS) + 288 + BLOCKS * 80;
 	_Alignas(64) static uint8_t nothing[64];
+	struct qn_op plain;
 	struct qn_buf bufs[N_BUF] = {{nothing, WIDE}, {nothing, BLOCKS * QN_ACT_BLOCK}, {nothing, stage}};
 
 	check_at(check_sets, "plans that share");
 	check_true(qn_ranks_self(g, RANKS) == QN_OK, "no ranks");
+	plain = share(g[1], 0);
+	check_true(qn_plan_check(&plain, 1, bufs, N_BUF) == QN_OK, "a plan is refused");
 	REFUSED(o.share.ranks = NULL);
 	REFUSED(o.share.n_part = 0);
 	REFUSED(o.share.n_part = QN_SHARE_PARTS + 1);
@@ -258,6 +261,7 @@ static void refuses(void)
 	REFUSED(at[2] = 32);
 	REFUSED(at[RANKS] = WIDE + 1);
 	REFUSED(o.rows = QN_ROWS_HEAD);
+	REFUSED((o.rows = QN_ROWS_HEAD, o.heads.n = 2, o.heads.step = WIDE));
 	REFUSED(o.rows = QN_ROWS_PAIR);
 	bufs[STAGE].width = stage - 16;
 	REFUSED((void)at);
