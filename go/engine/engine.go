@@ -255,7 +255,7 @@ func (e *Engine) load(c Config) error {
 		}
 	}
 	u, need := p.Use, p.Need
-	if err := e.invite(survey, u.Residency); err != nil {
+	if err := e.invite(cmp.Or(c.Until, context.Background()), survey, p); err != nil {
 		return err
 	}
 	m, leave, err := e.loadWeights(cmp.Or(c.Until, context.Background()), survey, p, c.Progress)
@@ -284,6 +284,9 @@ func (e *Engine) load(c Config) error {
 	}
 	if u.Residency == model.Streamed && c.Shared && c.KVBytes == 0 {
 		c.KVBytes = need.KV // the rest is the weights'
+	}
+	if free, err = e.least(cmp.Or(c.Until, context.Background()), free); err != nil {
+		return err
 	}
 	kv, err := c.kvBytes(&u, need.Layout, free)
 	if err != nil {

@@ -107,7 +107,9 @@ func (l *Loop) forward(steps []step) (took time.Duration, err error) {
 		if l.e.model.Config.OnePass() { // its passes are as long as its texts
 			between = func() {
 				l.pulse.beat.Store(int64(l.now()))
-				waited += l.e.device.yield()
+				if l.e.lead == nil { // whose watch would take messages of the pass for answers to its own
+					waited += l.e.device.yield()
+				}
 			}
 		}
 		if err := l.e.runner.Forward(l.stop, between); err != nil {

@@ -51,7 +51,7 @@ func (c *Config) survey(f *model.File) (*model.Survey, error) {
 func (c *Config) needed(f *model.File) (*model.Survey, error) {
 	s, err := model.NewSurvey(f, c.KVTypes(), c.Ctx, c.tiers()...)
 	if err == nil && c.Ranks != nil {
-		return s.Split(c.Ranks.Ranks)
+		return c.divided(s)
 	}
 	if err == nil && c.Media != nil {
 		s, err = s.Seeing()

@@ -19,6 +19,16 @@ type Ranks struct {
 	// Lost is called once, with the reason, when another rank has ended or does not answer: no pass can run any more. It
 	// may be nil.
 	Lost func(error)
+
+	invited bool // the others were told to load a model, which they do once
+}
+
+// Dismiss ends the other ranks if no engine did, which ends those that it has invited when it is closed.
+func (r *Ranks) Dismiss() {
+	if r.Group.Rank() == 0 && !r.invited {
+		r.invited = true
+		model.Dismiss(r.Group)
+	}
 }
 
 // ErrRanks reports that another rank has ended, or does not answer. All later passes of the engine fail with it.
@@ -52,6 +62,17 @@ func (c *Config) divide() error {
 	return nil
 }
 
+// divided returns the survey of this rank's part of a model, or an error if the model is of a kind that is not divided.
+func (c *Config) divided(s *model.Survey) (*model.Survey, error) {
+	switch {
+	case s.Config.Sound.Bands > 0: // what it hears is rows, and ranks are told tokens
+		return nil, fmt.Errorf("%s, a model of speech, is %w", s.Config.Arch, errDivided)
+	case s.Config.Head.Arch != "": // the others have not joined it to their files
+		return nil, fmt.Errorf("a head that drafts (%s) is %w; leave out --model-draft", s.Config.Head.Arch, errDivided)
+	}
+	return s.Split(c.Ranks.Ranks)
+}
+
 // whole returns an error if the model is divided, which says that something is not possible then.
 func (e *Engine) whole(what string) error {
 	if e.lead == nil {
@@ -60,22 +81,36 @@ func (e *Engine) whole(what string) error {
 	return fmt.Errorf("%s %w", what, errDivided)
 }
 
-// invite has the other ranks load their parts.
-func (e *Engine) invite(s *model.Survey, r model.Residency) (err error) {
+// invite has the other ranks load their parts, if all can.
+func (e *Engine) invite(ctx context.Context, s *model.Survey, p Plan) (err error) {
 	if e.config.Ranks == nil {
 		return nil
 	}
-	e.lead, err = s.Invite(e.config.Ranks.Version, r)
+	if budget := e.device.budget; p.Need.Total() > budget.Free() { // before the others load for nothing
+		return e.config.unfit(e.file, budget, e.device.Threads(), p)
+	}
+	if e.config.Ranks.invited {
+		return errors.New("the other ranks have been told to load a model once, and take no other: restart them all")
+	}
+	e.config.Ranks.invited = true
+	e.lead, err = s.Invite(ctx, e.config.Ranks.Version, p.Use)
 	return err
 }
 
-// lead makes the other ranks follow the runner and the KV pool, once all have loaded their parts.
+// least waits until all ranks have loaded their parts, and returns the bytes of keys and values of this one for which all
+// have memory, of those that are free here.
+func (e *Engine) least(ctx context.Context, free uint64) (uint64, error) {
+	if e.lead == nil {
+		return free, nil
+	}
+	others, err := e.lead.Loaded(ctx, e.model.Layout)
+	return min(free, others), err
+}
+
+// leads makes the other ranks follow the runner and the KV pool.
 func (e *Engine) leads(ctx context.Context) error {
 	if e.lead == nil {
 		return nil
-	}
-	if err := e.lead.Ready(ctx); err != nil {
-		return err
 	}
 	var units []int
 	for i, g := range e.kv.Layout() {
@@ -127,7 +162,7 @@ func (e *Engine) dismiss() {
 func Follow(ctx context.Context, file *model.File, c DeviceConfig, r Ranks, loaded func(bytes uint64)) error {
 	d, err := NewDevice(c)
 	if err != nil {
-		return err
+		return Decline(r, err)
 	}
 	defer d.Close()
 	leave := d.enter()
@@ -135,6 +170,9 @@ func Follow(ctx context.Context, file *model.File, c DeviceConfig, r Ranks, load
 	f := model.Follower{Group: r.Group, File: file, Pool: d.pool, Budget: d.budget, Version: r.Version, Loaded: loaded}
 	return cmp.Or(f.Run(ctx), ctx.Err())
 }
+
+// Decline tells rank 0 why this process cannot follow it, and returns that.
+func Decline(r Ranks, why error) error { return model.Decline(r.Group, why) }
 
 // InThreads returns ranks that are goroutines of this process, of which the others follow until rank 0's engine is closed:
 // what a division computes can be tried out without other machines. The returned function waits for them, and returns
@@ -152,9 +190,12 @@ func InThreads(ctx context.Context, file *model.File, c DeviceConfig, n int) (r 
 	for _, g := range all[1:] {
 		go func() {
 			again, err := file.Again()
+			r := Ranks{Ranks: model.Ranks{Group: g}}
 			if err == nil {
-				err = Follow(ctx, again, c, Ranks{Ranks: model.Ranks{Group: g}}, nil)
+				err = Follow(ctx, again, c, r, nil)
 				again.Close()
+			} else {
+				err = Decline(r, err)
 			}
 			g.Close()
 			ended <- err

@@ -4,11 +4,15 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 )
 
-// AppendTo appends what the batch holds to a message, for the batch of another rank: see Take. Rows that tokens bring and
-// adapters are not part of it.
-func (b *Batch) AppendTo(msg []byte) []byte {
+// AppendTo appends what the batch holds to a message, for the batch of another rank: see Take. It returns an error if
+// the batch holds something that is not part of messages, which the other rank would compute without.
+func (b *Batch) AppendTo(msg []byte) ([]byte, error) {
+	if err := b.isTokens(); err != nil {
+		return nil, err
+	}
 	word := func(n int32) { msg = binary.LittleEndian.AppendUint32(msg, uint32(n)) }
 	nSeq := int(b.c.n_seq)
 	word(int32(nSeq))
@@ -41,8 +45,26 @@ func (b *Batch) AppendTo(msg []byte) []byte {
 		}
 		at += n
 	}
-	return msg
+	return msg, nil
 }
+
+// isTokens returns an error unless tokens at their positions are all that the batch has: no rows that they bring, no
+// places and spans of pictures, no adapters.
+func (b *Batch) isTokens() error {
+	if b.brought > 0 || b.adapters > 0 {
+		return fmt.Errorf("a batch with rows or adapters is %w", errNoMessage)
+	}
+	for i, pos := range b.pos[:b.n] {
+		if slices.ContainsFunc(b.place[i*Axes:][:Axes], func(p int32) bool { return p != pos }) ||
+			b.span[2*i] != pos || b.span[2*i+1] != pos {
+			return fmt.Errorf("a batch with a token that is somewhere else than at its position is %w", errNoMessage)
+		}
+	}
+	return nil
+}
+
+// errNoMessage reports a batch that AppendTo does not append.
+var errNoMessage = errors.New("not for a model that is divided among ranks")
 
 // Take fills the batch with what AppendTo wrote for a batch with the same groups. It returns an error for what no batch
 // has, or not one of this capacity.

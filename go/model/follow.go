@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/mem"
@@ -21,9 +22,12 @@ type Follower struct {
 	Version string             // of the program, which is rank 0's as well
 	Loaded  func(bytes uint64) // called with the memory of its weights, once they are there; may be nil
 
+	survey *Survey // once it has agreed to load
+	use    Use
 	model  *Model
 	runner *Runner
 	units  []*mem.Region
+	taken  *mem.Reservation // of these
 	room   []byte
 }
 
@@ -58,11 +62,18 @@ func (f *Follower) Run(ctx context.Context) error {
 func (f *Follower) do(ctx context.Context, kind byte, body []byte) error {
 	switch kind {
 	case msgJoin:
-		return f.answer(f.join(ctx, body))
+		return f.answer(nil, f.busy(func() error { return f.join(body) }))
+	case msgLoad:
+		var has holding
+		err := f.busy(func() (err error) {
+			has, err = f.load(ctx)
+			return err
+		})
+		return f.answer(has, err)
 	case msgMemory:
-		return f.answer(f.allocate(body))
+		return f.answer(nil, f.busy(func() error { return f.allocate(body) }))
 	case msgPing:
-		return f.answer(nil)
+		return f.answer(nil, nil)
 	case msgQuit:
 		return errQuit
 	}
@@ -86,23 +97,65 @@ func (f *Follower) do(ctx context.Context, kind byte, body []byte) error {
 	return fmt.Errorf("message %q of rank 0 is not known: %w", kind, ErrRank)
 }
 
-// answer tells rank 0 whether something went well. An error is the follower's as well.
-func (f *Follower) answer(err error) error {
+// Decline answers rank 0's invitation with why this process cannot follow, and returns that. An invitation that does not
+// come soon is not waited for.
+func Decline(g *kernel.Ranks, why error) error {
+	f := Follower{Group: g}
+	if msg, err := g.Recv(0, make([]byte, mostMessage), 10*time.Second); err == nil && len(msg) > 0 && msg[0] == msgJoin {
+		_ = f.answer(nil, why)
+	}
+	return why
+}
+
+// busy tells rank 0 that the answer will come, until it does.
+func (f *Follower) busy(do func() error) error {
+	done, told := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(told)
+		tick := time.NewTicker(busyEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-tick.C:
+				if f.Group.Send(0, []byte{msgBusy}) != nil {
+					return
+				}
+			}
+		}
+	}()
+	defer func() { // the group has one caller at a time
+		close(done)
+		<-told
+	}()
+	return do()
+}
+
+// answer tells rank 0 that something went well, with what has come of it unless that is nil, or why not. An error is the
+// follower's as well.
+func (f *Follower) answer(with any, err error) error {
+	msg := []byte{msgReady}
+	if with != nil && err == nil {
+		var text []byte
+		text, err = json.Marshal(with)
+		msg = append(msg, text...)
+	}
 	if err == nil {
-		return f.Group.Send(0, []byte{msgReady})
+		return f.Group.Send(0, msg)
 	}
 	text := err.Error()
 	return errors.Join(err, f.Group.Send(0, append([]byte{msgError}, text[:min(len(text), 4000)]...)))
 }
 
-// join loads this rank's part of the model.
-func (f *Follower) join(ctx context.Context, body []byte) error {
+// join finds out whether this rank can load its part of the model.
+func (f *Follower) join(body []byte) error {
 	var in invitation
 	if err := json.Unmarshal(body, &in); err != nil {
 		return err
 	}
 	switch {
-	case f.model != nil:
+	case f.survey != nil:
 		return fmt.Errorf("it has a model already")
 	case in.Version != f.Version:
 		return fmt.Errorf("it is version %q, rank 0 is %q; ranks run the same program", f.Version, in.Version)
@@ -113,16 +166,51 @@ func (f *Follower) join(ctx context.Context, body []byte) error {
 	if err == nil {
 		s, err = s.Split(Ranks{Group: f.Group, Shares: in.Shares, Least: in.Least})
 	}
+	var division string
 	if err == nil {
-		f.model, err = s.Load(Options{Pack: f.Pool.PackInto, Budget: f.Budget, Residency: in.Residency, Until: ctx})
+		division, err = s.division(in.Use.Residency)
+	}
+	if err == nil && division != in.Division {
+		err = fmt.Errorf("it is divided here in another way than by rank 0: %w", ErrRank)
+	}
+	in.Use.Threads, in.Use.Places = f.Pool.Threads(), 1
+	var need Estimate
+	if err == nil {
+		need, err = s.Memory(in.Use)
+	}
+	if free := f.Budget.Free(); err == nil && need.Weights+need.Activations > free {
+		err = fmt.Errorf("this rank's part needs %s and its keys and values, %s are free",
+			mem.FormatBytes(need.Weights+need.Activations), mem.FormatBytes(free))
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", f.File.Name(), err)
 	}
+	f.survey, f.use = s, in.Use
+	return nil
+}
+
+// load loads this rank's part of the model.
+func (f *Follower) load(ctx context.Context) (has holding, err error) {
+	if f.survey == nil || f.model != nil {
+		return has, fmt.Errorf("rank 0 has a model loaded before an invitation, or again: %w", ErrRank)
+	}
+	f.model, err = f.survey.Load(Options{Pack: f.Pool.PackInto, Budget: f.Budget, Residency: f.use.Residency, Until: ctx})
+	var need Estimate
+	if err == nil {
+		need, err = f.survey.Memory(f.use)
+	}
+	if err != nil {
+		return has, fmt.Errorf("%s: %w", f.File.Name(), err)
+	}
 	if f.Loaded != nil {
 		f.Loaded(f.model.WeightBytes())
 	}
-	return nil
+	free := f.Budget.Free()
+	has.Free = free - min(free, need.Activations)
+	for _, g := range f.model.Layout {
+		has.Units = append(has.Units, g.Bytes)
+	}
+	return has, nil
 }
 
 // allocate makes room for as many units, tokens and sequences as rank 0 has.
@@ -143,12 +231,20 @@ func (f *Follower) allocate(body []byte) (err error) {
 	if err != nil {
 		return err
 	}
+	most := uint64(0)
 	for i, g := range f.model.Layout {
-		const most = 1 << 44 // bytes, of which an address space has enough
-		if n := l.Units[i]; n < 1 || n > most/g.Bytes {
+		const limit = 1 << 44 // bytes, of which an address space has enough
+		if n := l.Units[i]; n < 1 || n > limit/g.Bytes {
 			return fmt.Errorf("%d units of %d bytes", n, g.Bytes)
 		}
-		// As in a KV pool, pages are memory when they are written; rank 0 decides how many are used at a time.
+		most = max(most, uint64(l.Units[i])*uint64(g.Bytes))
+	}
+	// As in a KV pool, groups share the memory, and pages are memory when they are written; rank 0 decides how many units
+	// of each there are at a time.
+	if f.taken, err = f.Budget.Reserve("keys and values", most); err != nil {
+		return err
+	}
+	for i, g := range f.model.Layout {
 		r, err := mem.Alloc(uint64(l.Units[i])*uint64(g.Bytes), "keys and values")
 		if err != nil {
 			return err
@@ -180,7 +276,10 @@ func (f *Follower) output(body []byte) (err error) {
 		return fmt.Errorf("an output of rank 0 is cut short: %w", ErrRank)
 	}
 	o := f.runner.outputs[w[0]]
-	f.runner.pick(o.Name, o.Given)
+	if o.Given {
+		return fmt.Errorf("an output of rows that rank 0 alone has: %w", ErrRank)
+	}
+	f.runner.pick(o.Name, false)
 	f.runner.run(w[1:])
 	return f.Group.Failed()
 }
@@ -205,6 +304,9 @@ func (f *Follower) close() {
 	}
 	for _, r := range f.units {
 		r.Close()
+	}
+	if f.taken != nil {
+		f.taken.Release()
 	}
 	if f.model != nil {
 		f.model.Close()

@@ -109,6 +109,11 @@ func (s *splitting) program(p *nn.Program) {
 	s.p = &to
 	to.Bufs, to.Groups, to.Outputs = slices.Clone(p.Bufs), slices.Clone(p.Groups), slices.Clone(p.Outputs)
 	s.divideKV(p)
+	for _, o := range p.Outputs {
+		if o.Given {
+			s.keepWhole(o.Ops)
+		}
+	}
 
 	s.begin(nil)
 	to.Begin = s.list(p.Begin)
@@ -124,7 +129,7 @@ func (s *splitting) program(p *nn.Program) {
 	s.begin(begun)
 	var after [][]kernel.Op
 	for _, o := range p.Outputs {
-		after = append(after, o.Ops)
+		after = append(after, o.Ops) // what outputs of given rows read is rank 0's as well
 	}
 	if p.Next != nil {
 		after = append(after, p.Next.Take)
@@ -138,6 +143,10 @@ func (s *splitting) program(p *nn.Program) {
 	}
 	made := s.portions
 	for i, o := range p.Outputs {
+		if o.Given {
+			to.Outputs[i].Ops = slices.Clone(o.Ops)
+			continue
+		}
 		s.begin(made)
 		to.Outputs[i].Ops = append(s.list(o.Ops), s.collect(o.Buf)...)
 	}
@@ -160,6 +169,18 @@ func (s *splitting) program(p *nn.Program) {
 		}
 	}
 	s.moveKV()
+}
+
+// keepWhole has every rank keep the matrices of operations. An output of given rows is computed by rank 0 alone: the
+// others do not have the rows.
+func (s *splitting) keepWhole(ops []kernel.Op) {
+	for _, op := range ops {
+		if mm, ok := op.(kernel.Matmul); ok {
+			for _, p := range mm.Parts {
+				s.whole[p.Name] = true
+			}
+		}
+	}
 }
 
 func (s *splitting) begin(portions []portion) {

@@ -66,9 +66,18 @@ func (s *splitting) each(op kernel.Op) {
 	s.out = append(s.out, op)
 }
 
+// byKind returns the buffers of activations in the order of their kinds. What ranks exchange must not be in the order
+// of a map, which is another on each.
+func byKind(act kernel.Act) (all []kernel.Buf) {
+	for _, kind := range slices.Sorted(maps.Keys(act)) {
+		all = append(all, act[kind])
+	}
+	return all
+}
+
 // replaced records that activations are written as a whole.
 func (s *splitting) replaced(act kernel.Act) {
-	for _, b := range act {
+	for _, b := range byKind(act) {
 		s.written(b, 0, s.p.Bufs[b].Width)
 	}
 }
@@ -312,9 +321,10 @@ func (s *splitting) take(m kernel.Matrix, lists [][]panels) ([]byte, bool) {
 
 // headsOf returns how activations of heads are divided.
 func (s *splitting) headsOf(act kernel.Act) (headsCut, bool) {
-	for _, b := range act {
-		of, ok := s.heads[b]
-		return of, ok
+	for _, b := range byKind(act) {
+		if of, ok := s.heads[b]; ok {
+			return of, true
+		}
 	}
 	return headsCut{}, false
 }
@@ -420,7 +430,7 @@ func (s *splitting) toAct(ops []kernel.Op, i int, op kernel.ToAct) {
 	op.SrcCol, op.Cols, op.Block = x.Own, x.Cut[s.rank+1]-x.Cut[s.rank], blocks[s.rank]
 	s.replaced(op.Act)
 	s.out = append(s.out, op)
-	for _, b := range op.Act {
+	for _, b := range byKind(op.Act) {
 		s.has(b, op.Route, blocks, false)
 	}
 }

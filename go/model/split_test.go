@@ -353,6 +353,109 @@ func TestWrongPanel(t *testing.T) {
 	}
 }
 
+// Rank 0 alone computes outputs of given rows, from matrices that it has as a whole.
+func TestGivenOfRanks(t *testing.T) {
+	path := testdata.Path(t, "archs/gemma-embedding.gguf")
+	apply := func(n int) (o hashes) {
+		all, err := dividedModel(t, path, n, Ranks{Least: 1}, Packed, kvI16)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := runTogether(t, all); err != nil {
+			t.Fatal(err)
+		}
+		m := all[0]
+		s := newStepper(t, m, 64)
+		given := make([]float32, m.Config.NEmbd)
+		for i := range given {
+			given[i] = float32(i%7) - 3
+		}
+		if err := s.table.Grow(1); err != nil {
+			t.Fatal(err)
+		}
+		b := s.r.Batch()
+		b.Reset()
+		b.AddSeq(s.table.Units()...)
+		b.Add(1, 0)
+		s.r.ran = 1 // as if a pass had run, which needs all ranks
+		s.r.Apply(nn.Pooled, [][]float32{given})
+		o.add(s.r.Row(0))
+		if err := m.ranks.Failed(); err != nil {
+			t.Fatal(err)
+		}
+		return o
+	}
+	want := apply(1)
+	for _, n := range []int{2, 3} {
+		if got := apply(n); !slices.Equal(got, want) {
+			t.Errorf("%d ranks: other bits", n)
+		}
+	}
+}
+
+// What ranks exchange does not depend on the order of a map.
+func TestOrderOfActivations(t *testing.T) {
+	group, err := kernel.ThreadRanks(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer group[0].Close()
+	defer group[1].Close()
+	act := kernel.Act{kernel.ActBF16: 3, kernel.ActQ8x256: 1, kernel.ActQ8x32: 2, kernel.ActF32: 4}
+	p := &nn.Program{Bufs: []kernel.BufSpec{{Kind: kernel.Floats, Width: 512}}}
+	for range act {
+		p.Bufs = append(p.Bufs, kernel.BufSpec{Kind: kernel.ActQ8x256, Width: 512})
+	}
+	for range 20 {
+		s := &splitting{Ranks: Ranks{Group: group[0]}, n: 2, p: p}
+		s.begin([]portion{{SharePart: kernel.SharePart{Dst: 0, Cut: []int{0, 256, 512}}, route: kernel.NoBuf}})
+		s.toAct(nil, 0, kernel.ToAct{Act: act, Cols: 512})
+		var order []kernel.Buf
+		for _, x := range s.portions[1:] {
+			order = append(order, x.Dst)
+		}
+		if want := []kernel.Buf{4, 1, 2, 3}; !slices.Equal(order, want) {
+			t.Fatalf("parts are of buffers %d, want %d", order, want)
+		}
+	}
+}
+
+// Files of the same header and size are told apart by their tensors' data.
+func TestIdentity(t *testing.T) {
+	path := small(t)
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	identity := func(path string) (*File, string) {
+		f, err := OpenFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { f.Close() })
+		return f, f.identity()
+	}
+	f, want := identity(path)
+	for _, tensor := range f.GGUF.Tensors {
+		if tensor.Name != "blk.1.ffn_up.weight" {
+			continue
+		}
+		other := slices.Clone(raw)
+		for i := range tensor.Data {
+			other[int(tensor.Offset)+i] ^= 1
+		}
+		path := filepath.Join(t.TempDir(), "other.gguf")
+		if err := os.WriteFile(path, other, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, got := identity(path); got == want {
+			t.Error("another tensor is not noticed")
+		}
+		return
+	}
+	t.Fatal("no such tensor")
+}
+
 func firstOther(a, b hashes) int {
 	for i := range min(len(a), len(b)) {
 		if a[i] != b[i] {

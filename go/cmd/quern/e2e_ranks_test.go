@@ -56,6 +56,14 @@ func TestServeRanks(t *testing.T) {
 					t.Errorf("%v: %s: got %s, want %s", args, bodies[i], got, want[i])
 				}
 			}
+			for _, c := range []struct{ path, body string }{ // nothing ends the other ranks
+				{"/models/unload", `{"model":"demo"}`}, {"/api/generate", `{"model":"demo","keep_alive":0}`},
+			} {
+				if status, answer := s.post(c.path, c.body); status != 400 || !strings.Contains(fmt.Sprint(answer), "stays loaded") {
+					t.Errorf("%v: %s: %d %v", args, c.path, status, answer)
+				}
+			}
+			s.post("/api/generate", `{"model":"demo","prompt":"Once","stream":false,"keep_alive":0,"options":{"num_predict":2}}`)
 		}
 	}
 }
@@ -77,6 +85,7 @@ func TestRanksRefuse(t *testing.T) {
 		{[]string{"--ranks", "2", "--cache-disk", "/tmp"}, []string{"--ranks", "--cache-disk"}},
 		{[]string{"--ranks", "2", "--mmproj", "x.gguf"}, []string{"--ranks", "--mmproj"}},
 		{[]string{"--ranks", "2", "--sleep-idle-seconds", "9"}, []string{"--ranks", "--sleep-idle-seconds"}},
+		{[]string{"--ranks", "2", "--keep-alive", "9"}, []string{"--ranks", "--keep-alive"}},
 	} {
 		quern(t, append([]string{"serve", "-m", "demo", "--port", "0"}, c.args...)...).refused(t, 2, c.words...)
 	}
@@ -217,6 +226,19 @@ func TestMPI(t *testing.T) {
 			start := time.Now()
 			if code := s.wait(); code == 0 || time.Since(start) > within {
 				t.Errorf("the job ends with %d after %v, want an error within %v: %s", code, time.Since(start), within, s.log)
+			}
+		})
+	}
+	for name, models := range map[string][]string{"rank 0": {"no-such.gguf", "demo"}, "rank 1": {"demo", "no-such.gguf"}} {
+		t.Run("no file of "+name, func(t *testing.T) {
+			start := time.Now()
+			s, ready := serveMPI(t, models...)
+			if ready {
+				t.Fatal("a rank without a file serves")
+			}
+			code, took := s.wait(), time.Since(start)
+			if code == 0 || took > 15*time.Second || !strings.Contains(s.log.String(), "no-such.gguf") {
+				t.Errorf("code %d after %v: %s", code, took, s.log)
 			}
 		})
 	}

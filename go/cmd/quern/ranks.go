@@ -70,10 +70,11 @@ func (f *rankFlags) check() error {
 // rankVersion is what programs have in common that can be ranks of a model.
 func rankVersion() string { return readBuild().Version + " " + verify.Profile() }
 
-// join returns this process's ranks, and a function that ends them. Without --ranks there are none.
-func (f *rankFlags) join(ctx context.Context, path string, d launch.DeviceSettings, logs zerolog.Logger) (r *engine.Ranks, done func(), err error) {
+// join returns this process's ranks, and a function that ends them, with the error that the process ends with. Without
+// --ranks there are none.
+func (f *rankFlags) join(ctx context.Context, path string, d launch.DeviceSettings, logs zerolog.Logger) (r *engine.Ranks, leave func(error), err error) {
 	if f.where == "" {
-		return nil, func() {}, nil
+		return nil, func(error) {}, nil
 	}
 	lost := func(err error) {
 		logs.Error().Err(err).Msg("a rank of the model is lost: the server ends, to be started anew with all of them")
@@ -94,7 +95,7 @@ func (f *rankFlags) join(ctx context.Context, path string, d launch.DeviceSettin
 			return nil, nil, err
 		}
 		r.Lost, r.Shares = lost, f.shares
-		return r, func() {
+		return r, func(error) {
 			if err := wait(); err != nil && !errors.Is(err, engine.ErrRanks) {
 				logs.Error().Err(err).Msg("a rank has failed")
 			}
@@ -109,7 +110,14 @@ func (f *rankFlags) join(ctx context.Context, path string, d launch.DeviceSettin
 		g.Close()
 		return nil, nil, usagef("--ranks mpi: the job has one process; start it as mpirun -np 2 quern-mpi ..., or by srun")
 	}
-	return &engine.Ranks{Ranks: model.Ranks{Group: g, Shares: f.shares}, Version: rankVersion(), Lost: lost}, g.Close, nil
+	r = &engine.Ranks{Ranks: model.Ranks{Group: g, Shares: f.shares}, Version: rankVersion(), Lost: lost}
+	return r, func(err error) {
+		if err != nil {
+			return // MPI_Finalize would wait for ranks that go on. A process that ends without it, with an error, ends the job
+		}
+		r.Dismiss()
+		g.Close()
+	}, nil
 }
 
 // follow has this process compute its part of the model until rank 0 ends. The first SIGTERM or Ctrl-C is rank 0's
@@ -117,7 +125,7 @@ func (f *rankFlags) join(ctx context.Context, path string, d launch.DeviceSettin
 func follow(ctx context.Context, path string, d launch.DeviceSettings, r engine.Ranks, logs zerolog.Logger) error {
 	c, err := d.Config()
 	if err != nil {
-		return err
+		return engine.Decline(r, err)
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -132,7 +140,7 @@ func follow(ctx context.Context, path string, d launch.DeviceSettings, r engine.
 	}()
 	file, err := openFile(path)
 	if err != nil {
-		return err
+		return engine.Decline(r, err)
 	}
 	defer file.Close()
 	err = engine.Follow(ctx, file, c, r, func(bytes uint64) {

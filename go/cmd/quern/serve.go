@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quern-llm/quern/go/demo"
+	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/fleet"
 	"github.com/quern-llm/quern/go/internal/llamaflags"
 	"github.com/quern-llm/quern/go/models"
@@ -75,10 +76,17 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer leave()
 	if ranks != nil && ranks.Group.Rank() > 0 {
-		return follow(ctx, f.path0(), f.device(), *ranks, logs)
+		err = follow(ctx, f.path0(), f.device(), *ranks, logs)
+	} else {
+		err = f.serve(ctx, ranks, logs, stderr)
 	}
+	leave(err) // not where it panics: what leaving waits for may never come
+	return err
+}
+
+// serve serves models until a signal.
+func (f *serveFlags) serve(ctx context.Context, ranks *engine.Ranks, logs zerolog.Logger, stderr io.Writer) error {
 	c, err := f.config(logs, stderr)
 	if err != nil {
 		return err
@@ -236,6 +244,8 @@ func (f *serveFlags) checkRanks() error {
 		return usagef("--ranks: every rank reads the file as it is, without --override-kv and --quantize")
 	case f.sleep > 0:
 		return usagef("--ranks and --sleep-idle-seconds: a divided model does not sleep")
+	case f.keepAlive > 0:
+		return usagef("--ranks and --keep-alive: a divided model stays loaded, since its ranks load it once")
 	}
 	return nil
 }

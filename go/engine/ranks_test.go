@@ -1,0 +1,150 @@
+package engine
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+
+	"strings"
+
+	"github.com/quern-llm/quern/go/internal/testdata"
+	"github.com/quern-llm/quern/go/kvcache"
+	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/model"
+	"github.com/quern-llm/quern/go/model/nn"
+	"github.com/quern-llm/quern/go/scripted"
+)
+
+// inThreads returns two ranks, of which the other has memory of its own.
+func inThreads(t *testing.T, path string, b *mem.Budget) (r *Ranks, wait func() error) {
+	t.Helper()
+	f, err := model.OpenFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	r, wait, err = InThreads(context.Background(), f, DeviceConfig{Threads: 2, Budget: b}, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Lost = func(err error) { t.Errorf("lost: %v", err) }
+	return r, wait
+}
+
+func opened(t *testing.T, path string, c Config) (*Engine, error) {
+	t.Helper()
+	path, head, ok := strings.Cut(path, besideHead)
+	f, err := model.OpenFile(path)
+	if err == nil && ok {
+		var h *model.File
+		if h, err = model.OpenFile(head); err == nil {
+			err = f.DraftBy(h)
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Device = device(t, 1)
+	return New(f, c)
+}
+
+// What would be computed from something that the other ranks do not have is refused.
+func TestNotDivided(t *testing.T) {
+	path := headFor(t, tiny, scripted.Head{Arch: "eagle3", Inputs: []int{0, 1, 2}})
+	r, wait := inThreads(t, tiny, testBudget())
+	if _, err := opened(t, path, Config{Ranks: r}); err == nil || !strings.Contains(err.Error(), "--model-draft") {
+		t.Errorf("a head: %v", err)
+	}
+	r.Dismiss()
+	if err := wait(); err != nil {
+		t.Errorf("dismissed: %v", err)
+	}
+	c := Config{Ranks: r}
+	if _, err := c.divided(&model.Survey{Config: &model.Config{Arch: "whisper", Sound: nn.Sound{Bands: 80}}}); err == nil {
+		t.Error("a model of speech is taken")
+	}
+}
+
+// The other ranks load a model once: another engine of the same ranks is an error, and does not wait for them.
+func TestInvitedOnce(t *testing.T) {
+	r, wait := inThreads(t, tiny, testBudget())
+	e, err := opened(t, tiny, Config{Ranks: r})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Close()
+	if _, err := opened(t, tiny, Config{Ranks: r}); err == nil || !strings.Contains(err.Error(), "once") {
+		t.Errorf("again: %v", err)
+	}
+	if err := wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Keys and values are as many as the rank with the least memory has room for, which reserves it.
+func TestMemoryOfRanks(t *testing.T) {
+	r, wait := inThreads(t, tiny, testBudget())
+	e, err := opened(t, tiny, Config{Ranks: r, Shared: true, Sequences: 64})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := e.kv.Most()
+	e.Close()
+	if err := wait(); err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []uint64{2, 4} {
+		little := mem.NewBudget(all/part+4<<20, "test")
+		r, wait := inThreads(t, tiny, little)
+		e, err := opened(t, tiny, Config{Ranks: r, Shared: true, Sequences: 64})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.kv.Most() >= all {
+			t.Errorf("%d bytes of keys and values, %d where the other has enough memory", e.kv.Most(), all)
+		}
+		e.Close()
+		if err := wait(); err != nil {
+			t.Error(err)
+		}
+	}
+	for bytes, words := range map[uint64]string{1 << 16: "this rank's part needs", 8 << 20: "keys and values"} {
+		r, wait = inThreads(t, tiny, mem.NewBudget(bytes, "test"))
+		_, err := opened(t, tiny, Config{Ranks: r, Shared: true, KVBytes: 64 << 20})
+		if err == nil || !strings.Contains(err.Error(), "rank 1") || !strings.Contains(err.Error(), words) {
+			t.Errorf("%d bytes: %v", bytes, err)
+		}
+		_ = wait()
+	}
+}
+
+// The watch of the ranks does not come between the layers of a pass, where their answers would be late.
+func TestWatchBetweenPasses(t *testing.T) {
+	path := testdata.Path(t, "archs/t5.gguf")
+	r, wait := inThreads(t, path, testBudget())
+	c := Config{Sequences: 2, Ctx: 192, KV: kvcache.Both(kvcache.F32), Ranks: r}
+	e, err := opened(t, path, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stop atomic.Bool
+	ended := make(chan error)
+	go func() {
+		var err error
+		for !stop.Load() && err == nil {
+			err = e.device.inTurn(func() error { return e.lead.Ping(0, pongAfter) })
+		}
+		ended <- err
+	}()
+	for range 8 {
+		greedy(t, e, []int32{5, 9, 13, 17, 21, 25, 29, 33}, 8)
+	}
+	stop.Store(true)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	e.Close()
+	if err := wait(); err != nil {
+		t.Error(err)
+	}
+}
