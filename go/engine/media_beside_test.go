@@ -89,7 +89,7 @@ func placedAt(at ...int) (list []placed) {
 func TestMediaOnDisk(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{"mmproj/text/qwen3vl-4k.gguf", "archs/gemma3.gguf", "archs/qwen35.gguf"} {
-		dir, path := t.TempDir(), testdata.Path(t, path)
+		dir, path := t.TempDir(), mediaKind(t, path)
 		ask := func(l *Loop, seed uint64) (Usage, []generate.Token) {
 			t.Helper()
 			s := &seen{engine: l.e, loop: l}

@@ -124,6 +124,15 @@ var mediaKinds = []string{
 	"archs/llama.gguf",                    // none of these
 }
 
+// mediaKind returns the file of one of mediaKinds, or of another model: of this repository's, or of the data's.
+func mediaKind(t *testing.T, path string) string {
+	t.Helper()
+	if filepath.IsAbs(path) || strings.HasPrefix(path, "..") {
+		return path
+	}
+	return testdata.Path(t, path)
+}
+
 // seeingConfig opens models for the pictures of these tests.
 func seeingConfig() Config {
 	return Config{Sequences: 4, Ctx: 320, Batch: 64, Shared: true, Media: &Media{Span: 70}}
@@ -139,10 +148,7 @@ type seen struct {
 
 func see(t *testing.T, path string, c Config) *seen {
 	t.Helper()
-	if !filepath.IsAbs(path) && !strings.HasPrefix(path, "..") {
-		path = testdata.Path(t, path)
-	}
-	s := &seen{engine: open(t, path, c)}
+	s := &seen{engine: open(t, mediaKind(t, path), c)}
 	var err error
 	if s.loop, err = NewLoop(s.engine, LoopConfig{Queue: 100}); err != nil {
 		t.Fatal(err)
@@ -270,9 +276,9 @@ func TestTextBesideMedia(t *testing.T) {
 		t.Run(filepath.Base(path), func(t *testing.T) {
 			t.Parallel()
 			c := seeingConfig()
-			seeing := open(t, testdata.Path(t, path), c)
+			seeing := open(t, mediaKind(t, path), c)
 			c.Media = nil
-			blind := open(t, testdata.Path(t, path), c)
+			blind := open(t, mediaKind(t, path), c)
 			ids := randomIDs(blind, 4, 100)
 			mustEqual(t, "with media", logits(t, seeing, ids, nil), logits(t, blind, ids, nil))
 			if !slices.Equal(seeing.fingerprint(), blind.fingerprint()) {

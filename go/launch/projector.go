@@ -55,11 +55,14 @@ func (f *Files) fitProjector(h *Head) error {
 		return fmt.Errorf("%s is %s, and %s is %d wide: want the projector that was made for it", h.projector, p,
 			h.Path, h.Config.NEmbd)
 	}
-	for sense, kind := range map[projector.Sense]string{projector.Sight: p.Vision, projector.Hearing: p.Audio} {
-		if kind == "" {
+	for _, one := range []struct {
+		sense projector.Sense
+		kind  string
+	}{{projector.Sight, p.Vision}, {projector.Hearing, p.Audio}} {
+		if one.kind == "" {
 			continue
 		}
-		_, e, err := model.SurveyEncoder(file, sense, model.EncoderFile, kernel.KVTypes{})
+		_, e, err := model.SurveyEncoder(file, one.sense, model.EncoderFile, kernel.KVTypes{})
 		if err != nil {
 			return fmt.Errorf("%s: %w", h.projector, err)
 		}

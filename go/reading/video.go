@@ -83,6 +83,9 @@ func frames(ctx context.Context, m *chat.Medium, l picture.Limits) (film project
 	if err := checkFrames(len(files)); err != nil {
 		return film, err
 	}
+	if low, high := 1e-4, 1e3; !(film.Rate >= low && film.Rate <= high) {
+		return film, fmt.Errorf("a video of %g frames a second, want %g to %g", film.Rate, low, high)
+	}
 	for i, data := range files {
 		p, err := picture.Decode(ctx, data, l)
 		if err != nil && i > 0 {

@@ -248,6 +248,15 @@ func TestVideos(t *testing.T) {
 	if status, b, _ := blind.Do("POST", "/v1/chat/completions", body(of("video_url", "url", list, ""))); status != 400 || !strings.Contains(string(b), "the request has a video: want a model that sees") {
 		t.Errorf("a blind model: %d %s", status, b)
 	}
+	for path, part := range map[string]string{
+		"/v1/chat/completions": of("file", "file_data", list, ""),
+		"/v1/messages":         `{"type":"document","source":{"type":"url","url":"` + list + `"}}`,
+	} {
+		status, b, _ := blind.Do("POST", path, body(part))
+		if status != 400 || !strings.Contains(string(b), "the request has a video: want a model that sees") {
+			t.Errorf("%s: a video as a document for a blind model: %d %s", path, status, b)
+		}
+	}
 }
 
 // Every API that can say so takes a video, and makes the same prompt of it.

@@ -36,6 +36,15 @@ func TestShortenAndJoin(t *testing.T) {
 	joinPunctuation(nil)
 }
 
+// Signs that are no run of ASCII, such as an ellipsis, stay with the word before them, as in the reference.
+func TestIsPunctuation(t *testing.T) {
+	for s, want := range map[string]bool{".": true, " ,": true, "()": true, "": true, "...": false, ".\"": false, "?!": false, "a": false, "。": false} {
+		if got := isPunctuation(s); got != want {
+			t.Errorf("%q: %v", s, got)
+		}
+	}
+}
+
 // A word that is too long behind a pause begins later, and a segment ends with its last word unless that is too long.
 func TestSettle(t *testing.T) {
 	for _, c := range []struct {

@@ -63,11 +63,16 @@ func (t *task) words(list []Segment) error {
 		return nil
 	}
 	head, _ := t.v.head(nil, 0, t.language, t.Translate)
-	scores, err := a.Align(t.ctx, slices.Concat(head, []int32{t.v.noTimes}, text, []int32{t.v.end}), t.window*Step/100)
+	positions := max(t.window*Step/100, 1) // of the encoder, which a sound of a hundredth has one of
+	scores, err := a.Align(t.ctx, slices.Concat(head, []int32{t.v.noTimes}, text, []int32{t.v.end}), positions)
 	if err != nil {
 		return err
 	}
-	all := t.v.words(text, t.out.Language, alignment(scores, len(head)))
+	language := t.out.Language
+	if t.Translate {
+		language = "en"
+	}
+	all := t.v.words(text, language, alignment(scores, len(head)))
 	span := shorten(all)
 	joinPunctuation(all)
 	for i := range list {
@@ -255,10 +260,10 @@ func (v *Vocabulary) part(text []int32) (n int, s string) {
 	return n, strings.ToValidUTF8(string(b), "\uFFFD")
 }
 
-// isPunctuation reports whether a text is nothing but signs of ASCII.
+// isPunctuation reports whether a text is a sign of ASCII, or several that have successive numbers there: the reference looks for
+// it in a list of all. Others, such as an ellipsis, stay with what is before them.
 func isPunctuation(s string) bool {
-	s = strings.TrimSpace(s)
-	return strings.Trim(s, "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~") == ""
+	return strings.Contains("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~", strings.TrimSpace(s))
 }
 
 // shorten makes words shorter that are much longer than others, at ends of sentences, where a pause counts to them. It returns

@@ -78,6 +78,9 @@ func TestWords(t *testing.T) {
 		}
 		before = s.End
 	}
+	if r, err := transcribe.Transcribe(t.Context(), l, l.v, sound(transcribe.Rate/100), o); err != nil || r.Duration != 0.01 {
+		t.Errorf("a hundredth of a second: %+v, %v", r, err)
+	}
 	if _, err := transcribe.Transcribe(t.Context(), deaf{l}, l.v, sound(transcribe.Rate), o); !errors.Is(err, transcribe.ErrWords) {
 		t.Errorf("a model that does not align: %v", err)
 	}

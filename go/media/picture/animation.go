@@ -18,6 +18,11 @@ type Frame struct {
 	For time.Duration
 }
 
+const (
+	maxAnimation = 4096    // frames, at most: of few pixels, others take memory and time
+	frameBytes   = 6 << 10 // of a frame beside its pixels: 256 colours of 16 bytes, and what reads it
+)
+
 // Animation returns the frames of an animated GIF as they are shown: each is drawn over what is left of those before it. The
 // limits are those of all frames together.
 func Animation(ctx context.Context, data []byte, l Limits) ([]Frame, error) {
@@ -38,13 +43,15 @@ func Animation(ctx context.Context, data []byte, l Limits) ([]Frame, error) {
 	}
 	n := countFrames(data)
 	switch {
+	case n > maxAnimation:
+		return nil, fmt.Errorf("%w: a GIF of %d frames; the maximum is %d", ErrSize, n, maxAnimation)
 	case c.Width < 1 || c.Height < 1 || n == 0:
 		return nil, fmt.Errorf("%w: a GIF of %d frames of %d x %d pixels", ErrFormat, n, c.Width, c.Height)
 	case c.Height > most/c.Width/n:
 		return nil, fmt.Errorf("%w: a GIF of %d frames of %d x %d pixels; the maximum is %d in all", ErrSize, n, c.Width, c.Height, most)
 	}
-	if l.Reserve != nil { // of each frame its indexes and its result, and the canvas twice
-		free, err := l.Reserve(uint64(c.Width) * uint64(c.Height) * (4*uint64(n) + 8))
+	if l.Reserve != nil { // of each frame its indexes, its colours and its result, and the canvas twice
+		free, err := l.Reserve(uint64(c.Width)*uint64(c.Height)*(4*uint64(n)+8) + uint64(n)*frameBytes)
 		if err != nil {
 			return nil, fmt.Errorf("a GIF of %d frames of %d x %d pixels: %w", n, c.Width, c.Height, err)
 		}

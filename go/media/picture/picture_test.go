@@ -272,6 +272,36 @@ func TestFrames(t *testing.T) {
 	}
 }
 
+// Frames take memory whatever their size.
+func TestManyFrames(t *testing.T) {
+	for _, c := range []struct {
+		frames int
+		refuse uint64
+		want   error
+	}{{maxAnimation, 0, nil}, {maxAnimation + 1, 0, ErrSize}, {100, 100 * frameBytes, errFull}} {
+		g := &gif.GIF{}
+		for range c.frames {
+			g.Image = append(g.Image, image.NewPaletted(image.Rect(0, 0, 1, 1), color.Palette{color.Black, color.White}))
+			g.Delay = append(g.Delay, 1)
+		}
+		var b bytes.Buffer
+		if err := gif.EncodeAll(&b, g); err != nil {
+			t.Fatal(err)
+		}
+		all, err := Animation(t.Context(), b.Bytes(), Limits{Reserve: func(n uint64) (func(), error) {
+			if c.refuse > 0 && n >= c.refuse {
+				return nil, errFull
+			}
+			return func() {}, nil
+		}})
+		if !errors.Is(err, c.want) || err == nil && len(all) != c.frames {
+			t.Errorf("%d frames: %d, %v, want %v", c.frames, len(all), err, c.want)
+		}
+	}
+}
+
+var errFull = errors.New("no room")
+
 // Frames of an animation are drawn over what is left of those before them.
 func TestAnimation(t *testing.T) {
 	red, blue := color.NRGBA{200, 0, 0, 255}, color.NRGBA{0, 0, 200, 255}
@@ -292,7 +322,7 @@ func TestAnimation(t *testing.T) {
 		t.Fatal(err)
 	}
 	frames, err := Animation(t.Context(), b.Bytes(), Limits{Reserve: func(n uint64) (func(), error) {
-		if n != 2*28 {
+		if n != 2*28+5*frameBytes {
 			t.Errorf("%d bytes are reserved", n)
 		}
 		return func() {}, nil

@@ -130,7 +130,7 @@ func (m *Model) bringPart(ctx context.Context, p *chat.Part) (err error) {
 	if one.Kind == 0 && len(one.Source) >= len(videoURL) && strings.EqualFold(one.Source[:len(videoURL)], videoURL) {
 		one.Kind = chat.Video // as animations alone say nothing of it
 	}
-	if err := m.takes(one.Kind); err != nil && !one.Document {
+	if err := m.takes(one.Kind); err != nil && (!one.Document || one.Kind == chat.Video) {
 		return err
 	}
 	listed := false
