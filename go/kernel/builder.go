@@ -48,16 +48,16 @@ func (b *planBuilder) matrix(c *C.struct_qn_mat, m Matrix) error {
 }
 
 // vector sets *c to v, which must have at least n elements.
-func vector[F C.float | C.double, T float32 | float64](b *planBuilder, c **F, v []T, n int) error {
+func vector(b *planBuilder, c **C.float, v []float32, n int) error {
 	if v == nil {
 		b.unbound = true
-		*c = (*F)(unbound())
+		*c = (*C.float)(unbound())
 		return nil
 	}
 	if len(v) < n || n < 1 {
 		return shapeErr("vector of %d, want %d", len(v), n)
 	}
-	*c = (*F)(unsafe.Pointer(unsafe.SliceData(v)))
+	*c = (*C.float)(unsafe.SliceData(v))
 	return nil
 }
 

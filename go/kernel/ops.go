@@ -85,8 +85,8 @@ func (o Input) fill(b *planBuilder, op *C.struct_qn_op) error {
 	return b.floats(&c.dst.buf, o.Dst, TokRows, o.DstCol+o.Cols)
 }
 
-// RopeTable is Dst[t][i] = cos, sin of (pos[t] + Shift) * Freqs[i], times Scale. Freqs
-// has one element for each pair of rotated dimensions.
+// RopeTable is Dst[t][i] = cos, sin of (pos[t] + Shift) * Freqs[i], times Scale. Freqs, of which a plan has a copy, has
+// one element for each pair of rotated dimensions.
 type RopeTable struct {
 	Dst   Buf
 	NRot  int
@@ -103,8 +103,17 @@ func (o RopeTable) fill(b *planBuilder, op *C.struct_qn_op) error {
 	op.kind = C.QN_OP_ROPE_TABLE
 	c := operands[C.struct_qn_rope_table](op)
 	c.n_rot, c.shift, c.scale = C.int32_t(o.NRot), C.int32_t(o.Shift), C.float(o.Scale)
-	if err := vector(b, &c.freq, o.Freqs, o.NRot/2); err != nil {
-		return err
+	switch n := o.NRot / 2; {
+	case o.Freqs == nil:
+		b.unbound = true
+		c.freq = (*C.double)(unbound())
+	case len(o.Freqs) < n || n < 1:
+		return shapeErr("%d frequencies, want %d", len(o.Freqs), n)
+	default:
+		freqs := calloc(len(o.Freqs), 8)
+		b.owned = append(b.owned, freqs)
+		copy(unsafe.Slice((*float64)(freqs), len(o.Freqs)), o.Freqs)
+		c.freq = (*C.double)(freqs)
 	}
 	if o.Axes != nil {
 		if len(o.Axes) < o.NRot/2 {
