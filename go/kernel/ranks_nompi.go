@@ -1,4 +1,4 @@
-//go:build !mpi
+//go:build cgo && !mpi
 
 package kernel
 
