@@ -49,7 +49,7 @@ func (s *service) told(k int) string {
 func TestDiskCache(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "cache")
-	args := []string{"-c", "1024", "--kv-memory", "6M", "--cache-disk", dir, "--cache-disk-size", "40M"}
+	args := []string{"-c", "1024", "--kv-memory", "6M", "--cache-disk", dir, "--cache-disk-size", "40M", "--threads", "1"} // with more it may be faster than a disk
 	const texts = 5
 	plain := serve(t, "", "-c", "1024")
 	var want []string
@@ -145,7 +145,8 @@ func TestDiskCache(t *testing.T) {
 func TestCachePerKey(t *testing.T) {
 	t.Parallel()
 	const alice, bob = "the-key-of-alice", "the-key-of-bob"
-	args := []string{"-c", "1024", "--api-key", alice + "," + bob, "--cache-per-key", "--cache-disk", filepath.Join(t.TempDir(), "cache")}
+	args := []string{"-c", "1024", "--api-key", alice + "," + bob, "--cache-per-key", "--threads", "1",
+		"--cache-disk", filepath.Join(t.TempDir(), "cache")}
 	s := serve(t, "", args...)
 	find := func(where, key string, k int, want bool) {
 		t.Helper()
@@ -177,7 +178,7 @@ func TestDiskCacheThatFails(t *testing.T) {
 		t.Errorf("%d tokens were known; %s", n, s.log)
 	}
 	dir := filepath.Join(t.TempDir(), "cache")
-	s = serve(t, "", "-c", "1024", "--kv-memory", "4M", "--cache-disk", dir)
+	s = serve(t, "", "-c", "1024", "--kv-memory", "4M", "--cache-disk", dir, "--threads", "1")
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
