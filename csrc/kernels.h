@@ -46,7 +46,9 @@ struct actb {
 /* Bytes of 256 activations of a kind. */
 static inline int64_t act_bytes(enum qn_act kind)
 {
-	return kind == QN_ACT_F32 ? sizeof(struct actf) : kind == QN_ACT_BF16 ? sizeof(struct actb) : sizeof(struct act8);
+	if (kind == QN_ACT_F32)
+		return sizeof(struct actf);
+	return kind == QN_ACT_BF16 ? sizeof(struct actb) : sizeof(struct act8);
 }
 
 #define QN_N_KV_TYPES 6 /* one more than the largest enum qn_kv_type */

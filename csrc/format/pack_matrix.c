@@ -26,7 +26,8 @@ static int pack_one(const struct pack_job *job, int64_t i)
 	const int64_t panel_bytes = (int64_t)qn_panel_bytes(m->type, m->n_in);
 	const uint8_t *rows = (const uint8_t *)m->data + (i / n * m->n_out + row) * row_bytes;
 
-	return pack_away(m->type, panel_of(job, i, panel_bytes), rows, (int32_t)(left < QN_PANEL ? left : QN_PANEL), m->n_in);
+	return pack_away(m->type, panel_of(job, i, panel_bytes), rows, (int32_t)(left < QN_PANEL ? left : QN_PANEL),
+	                 m->n_in);
 }
 
 /* Writes to each page of a panel that is about to be packed. */

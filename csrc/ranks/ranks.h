@@ -23,7 +23,8 @@ struct qn_ranks {
 	const uint32_t *ask; /* of qn_ranks_begin() */
 	uint32_t stop;
 	struct qn_ranks_moved moved;
-	int64_t since, longest_ns; /* the end of the last exchange; what this rank lately computed between two at most */
+	int64_t since;      /* the end of the last exchange */
+	int64_t longest_ns; /* what this rank lately computed between two at most */
 };
 
 #endif

@@ -131,12 +131,13 @@ static void bf16_oracle(const struct actb *y, const float *x, int n)
 
 		frexp(want, &exp);
 		if (fabs(want) < 0x1p-56) /* but for what rounds up to that */
-			check_true(got == 0 || (fabs(got) == 0x1p-56 && fabs(want) >= 0x1p-56 * 511 / 512), "[%d] = %g, of %g", k, got,
-			           want);
+			check_true(got == 0 || (fabs(got) == 0x1p-56 && fabs(want) >= 0x1p-56 * 511 / 512),
+			           "[%d] = %g, of %g", k, got, want);
 		else if (isfinite(want) && fabs(want) < 0x1.ffp127)
 			check_near("bf16", k, got, want, ldexp(1, exp - 9));
 		else
-			check_true(isnan(want) ? isnan(got) : isinf(got) && (got > 0) == (want > 0), "[%d] = %g, of %g", k, got, want);
+			check_true(isnan(want) ? isnan(got) : isinf(got) && (got > 0) == (want > 0),
+			           "[%d] = %g, of %g", k, got, want);
 	}
 }
 

@@ -819,7 +819,8 @@ static void moe_gather(const struct scene *s)
 				for (int j = 0; j < QN_ACT_BLOCK && s->op->moe_gather.weigh; j++) {
 					const double y = act_value(want, k, j) * (double)r.weight[i];
 
-					check_near("activation", j, act_value(got, k, j), y, (k == QN_ACT_BF16 ? 0x1p-8 : 1e-6) * fabs(y));
+					check_near("activation", j, act_value(got, k, j), y,
+					           (k == QN_ACT_BF16 ? 0x1p-8 : 1e-6) * fabs(y));
 				}
 			}
 }
@@ -1878,7 +1879,9 @@ static void limits(struct qn_pool *pool)
 	const struct qn_batch batch = {.n_tok = TOK};
 	struct qn_op op = {
 		.kind = QN_OP_MATMUL,
-		.matmul = {.dst = 1, .act = {-1, -1, -1, -1, -1}, .n_mat = 2, .col = {0, N}, .scale = 1, .fn = QN_FN_SILU},
+		.matmul = {
+			.dst = 1, .act = {-1, -1, -1, -1, -1}, .n_mat = 2, .col = {0, N}, .scale = 1, .fn = QN_FN_SILU,
+		},
 	};
 
 	op.matmul.act[QN_ACT_F32] = 0;

@@ -62,7 +62,8 @@ static void tile_dot_bf16(int c, int a, int b)
 
 		for (int k = 0; k < config.colsb[a] / 4; k++)
 			for (int n = 0; n < config.colsb[c] / 2; n++)
-				sum[n] = fmaf(f32_of_bf16(tile[a].halves[m][2 * k + n % 2]), f32_of_bf16(tile[b].halves[k][n]), sum[n]);
+				sum[n] = fmaf(f32_of_bf16(tile[a].halves[m][2 * k + n % 2]),
+				              f32_of_bf16(tile[b].halves[k][n]), sum[n]);
 		for (int n = 0; n < config.colsb[c] / 4; n++)
 			tile[c].floats[m][n] += sum[2 * n] + sum[2 * n + 1];
 	}

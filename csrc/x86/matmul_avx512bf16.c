@@ -45,8 +45,8 @@ INLINE struct paired lines_at(int done, const uint8_t *w, int i, int n)
 /* Of each two words of activations: the even columns, then the odd ones. */
 INLINE void pair_acts(uint32_t *y, const struct actb *x, int n)
 {
-	const __m512i order = _mm512_set_epi16(29, 31, 28, 30, 25, 27, 24, 26, 21, 23, 20, 22, 17, 19, 16, 18, 13, 15, 12,
-	                                       14, 9, 11, 8, 10, 5, 7, 4, 6, 1, 3, 0, 2);
+	const __m512i order = _mm512_set_epi16(29, 31, 28, 30, 25, 27, 24, 26, 21, 23, 20, 22, 17, 19, 16, 18,
+	                                       13, 15, 12, 14, 9, 11, 8, 10, 5, 7, 4, 6, 1, 3, 0, 2);
 
 	for (int i = 0; i < n; i += 32)
 		_mm512_store_si512(y + i / 2, _mm512_permutexvar_epi16(order, _mm512_loadu_si512(x->x + i)));
@@ -165,7 +165,7 @@ INLINE void mm_bf16(int np, float *const out[2], const uint8_t *const panel[2], 
 					_mm512_store_si512(words[p][i], v.of[0]);
 					_mm512_store_si512(words[p][i + 1], v.of[1]);
 				}
-		for (int t = 0, nt; t < n; t += nt) { /* two tiles that are nearly equal rather than a full and a small one */
+		for (int t = 0, nt; t < n; t += nt) { /* two nearly equal tiles rather than a full and a small one */
 			nt = n - t >= 2 * most ? most : n - t > most ? (n - t + 1) / 2 : n - t;
 			if (np == 2)
 				tokens_of_two(out, t, w, x, lines, nt);
@@ -190,7 +190,8 @@ static void mm_pair_bf16_avx512bf16(float *out, const void *panel, const void *p
 		mm_bf16_avx512bf16(out + n * QN_PANEL, panel2, act, n_in, n_act, n);
 		return;
 	}
-	mm_bf16(2, (float *const[]){out, out + n * QN_PANEL}, (const uint8_t *const[]){panel, panel2}, act, n_in, n_act, n);
+	mm_bf16(2, (float *const[]){out, out + n * QN_PANEL}, (const uint8_t *const[]){panel, panel2}, act, n_in, n_act,
+	        n);
 }
 
 void mm_init_avx512bf16(struct kernels *k)
