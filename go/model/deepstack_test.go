@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/quern-llm/quern/go/internal/testdata"
-	"github.com/quern-llm/quern/go/mem"
 )
 
 // Columns of rows are added in front of the layers that the file says, to what tokens bring as it is. Where the layers before
@@ -27,24 +26,7 @@ func TestDeepStackAt(t *testing.T) {
 				clear(d.tensor(fmt.Sprintf("blk.%d.ffn_down.weight", il)).Data)
 			}
 		}
-		f, err := OpenFile(d.write(t, "granite.gguf"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { f.Close() })
-		s, err := NewSurvey(f, kvF32, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if s, err = s.Seeing(); err != nil {
-			t.Fatal(err)
-		}
-		m, err := s.Load(Options{Pack: pool.PackInto, Budget: mem.NewBudget(1<<28, "test"), Residency: Packed})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(m.Close)
-		return logitsBehind(t, m, []int32{3, 5, 7}, brought)
+		return logitsBehind(t, seeingDraft(t, d, pool, true), []int32{3, 5, 7}, brought)
 	}
 	const n, scale = 64, 12
 	a, g, h, none := noise("a", n), noise("g", n), noise("h", n), make([]float32, n)

@@ -185,3 +185,28 @@ func logitsBehind(tb testing.TB, m *Model, ids []int32, brought []float32) [][]f
 	}
 	return out
 }
+
+// seeingDraft loads the model in a draft of a file, which may be shown pictures if it sees.
+func seeingDraft(t *testing.T, d *draft, pool *kernel.Pool, sees bool) *Model {
+	t.Helper()
+	f, err := OpenFile(d.write(t, "draft.gguf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	s, err := NewSurvey(f, kvF32, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sees {
+		if s, err = s.Seeing(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m, err := s.Load(Options{Pack: pool.PackInto, Budget: mem.NewBudget(1<<28, "test"), Residency: Packed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.Close)
+	return m
+}

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model/nn"
 )
 
@@ -22,26 +21,7 @@ func TestSenseExperts(t *testing.T) {
 	ids := []int32{3, 5, 7, 9}
 	of := func(d *draft, sees bool, brought []float32) [][]float32 {
 		t.Helper()
-		f, err := OpenFile(d.write(t, "cogvlm.gguf"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { f.Close() })
-		s, err := NewSurvey(f, kvF32, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if sees {
-			if s, err = s.Seeing(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		m, err := s.Load(Options{Pack: pool.PackInto, Budget: mem.NewBudget(1<<28, "test"), Residency: Packed})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(m.Close)
-		return logitsBehind(t, m, ids, brought)
+		return logitsBehind(t, seeingDraft(t, d, pool, sees), ids, brought)
 	}
 	swapped := read(t, path)
 	for i := range swapped.tensors {
