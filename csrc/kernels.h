@@ -76,7 +76,7 @@ typedef void mm_pair_fn(float *out, const void *panel, const void *panel2, const
 struct attn_rows {
 	float *o;            /* [n][v_dim] weighted sums of values */
 	float *m, *l;        /* [n] running maximum, running sum */
-	float *e;            /* [n][64] scores, then weights */
+	float *e;            /* [n][64] scores, then weights; nothing once the values are taken */
 	float *c;            /* [n] factor for what o held before */
 	const void *q;       /* [n] queries by kv_query(), q_bytes apart */
 	const float *qd;     /* [n] their scales */

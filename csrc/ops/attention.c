@@ -104,6 +104,7 @@ struct work {
 	float cap[TILE_ROWS];
 	float m[TILE_ROWS], l[TILE_ROWS], m_sum[TILE_ROWS], l_sum[TILE_ROWS], m_span[TILE_ROWS], l_span[TILE_ROWS];
 	int32_t qsum[QN_TIERS_MAX][TILE_ROWS];
+	int64_t first[TILE_ROWS], last[TILE_ROWS]; /* positions that a row sees */
 	int32_t from[TILE_ROWS], lim[TILE_ROWS];
 };
 
@@ -395,8 +396,13 @@ static void tile_begin(const struct run *c, const struct qn_attend *op, const st
 	const int n = (int)(tile->t1 - tile->t0) * heads;
 
 	work_at(op, c->scratch, w);
-	for (int r = 0; r < n; r++)
-		w->cap[r] = op->softcap * LOG2E * growth(op->temp_log, c->batch->pos[tile->t0 + r / heads]);
+	for (int r = 0; r < n; r++) {
+		const int64_t t = tile->t0 + r / heads;
+
+		w->cap[r] = op->softcap * LOG2E * growth(op->temp_log, c->batch->pos[t]);
+		w->first[r] = first_of(c, op, tile, t);
+		w->last[r] = last_seen(c, op, tile, t);
+	}
 	for (int i = 0; i <= op->n_tier; i++)
 		for (int r = 0; r < n; r++) {
 			const int head = h * group + tile->h0 + r % heads;
@@ -460,14 +466,12 @@ static void tile_chunk(const struct run *c, const struct qn_attend *op, const st
 			part_clear(&w->span, n, dv);
 		before = in;
 		for (int r = 0; r < n; r++) {
-			const int64_t t = tile->t0 + r / heads;
-
-			w->lim[r] = (int32_t)(last_seen(c, op, tile, t) + 1 - b * QN_KV_BLOCK);
-			if (op->bias)
-				w->bias[r] = bias_at(op, h * group + tile->h0 + r % heads,
-				                     b * QN_KV_BLOCK - c->batch->pos[t]);
-			w->from[r] = (int32_t)(first_of(c, op, tile, t) - b * QN_KV_BLOCK);
+			w->lim[r] = (int32_t)(w->last[r] + 1 - b * QN_KV_BLOCK);
+			w->from[r] = (int32_t)(w->first[r] - b * QN_KV_BLOCK);
 		}
+		for (int r = 0; op->bias && r < n; r++)
+			w->bias[r] = bias_at(op, h * group + tile->h0 + r % heads,
+			                     b * QN_KV_BLOCK - c->batch->pos[tile->t0 + r / heads]);
 		attend_block(op, in, w, op->n_tier ? &w->span : &w->chunk, n, kv, next);
 		if (op->n_tier && then != in) {
 			restore(op, &as, w->span.o, dv, n);

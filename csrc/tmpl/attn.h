@@ -10,12 +10,19 @@
 #include "math/exp.h"
 
 #define ATTN_ROWS_AT_ONCE 6
+#define ATTN_ROWS_UP ((QN_ATTN_ROWS + 15) / 16 * 16) /* for what is computed for 16 rows at once */
 #define KV_VECS (QN_KV_BLOCK / 16)
 
 /* Whether row r sees all positions of the block. */
 INLINE int sees_all(const struct attn_rows *a, int r)
 {
 	return a->from[r] <= 0 && a->lim[r] >= QN_KV_BLOCK;
+}
+
+/* Whether all rows do. */
+INLINE int all_see_all(const struct attn_rows *a)
+{
+	return a->from[a->n - 1] <= 0 && a->lim[0] >= QN_KV_BLOCK;
 }
 
 /* Asks for the cache lines of the next block that lie where the `size` bytes at `at` do in this one. */
@@ -38,16 +45,5 @@ INLINE void ask_next(const struct attn_rows *a, int64_t at, int64_t size)
 		for (; (a)->n - r >= 1; r++)                   \
 			call(1);                               \
 	} while (0)
-
-/* The kernels of a type, from ATTN_SCORES_name(nr) and ATTN_VALUES_name(nr). */
-#define ATTN_TYPE(name)                                                          \
-	static void VEC(scores_##name)(const struct attn_rows *a, const void *k) \
-	{                                                                        \
-		ATTN_EACH_ROWS(a, ATTN_SCORES_##name);                           \
-	}                                                                        \
-	static void VEC(values_##name)(const struct attn_rows *a, const void *v) \
-	{                                                                        \
-		ATTN_EACH_ROWS(a, ATTN_VALUES_##name);                           \
-	}
 
 #endif

@@ -125,49 +125,40 @@ INLINE void weights_of_row(int all, const struct attn_rows *a, int r)
  * Rows r .. r + 3, those that there are: their maxima or their sums, whose lanes come together with fewer shuffles
  * than those of one row.
  */
-INLINE void four_tops(const struct attn_rows *a, int r, float *max)
+INLINE void four_tops(int all, const struct attn_rows *a, int r, float *max)
 {
 	v16 top[4];
 
 #pragma GCC unroll 4
 	for (int k = 0; k < 4; k++)
-		top[k] = r + k >= a->n        ? v16_zero() :
-			 sees_all(a, r + k) ? row_top(1, a, r + k) : row_top(0, a, r + k);
+		top[k] = r + k >= a->n               ? v16_zero() :
+			 all || sees_all(a, r + k) ? row_top(1, a, r + k) : row_top(0, a, r + k);
 	v16_max4(max, top);
 }
 
-INLINE void four_weights(const struct attn_rows *a, int r, const float *max, float *sum)
+INLINE void four_weights(int all, const struct attn_rows *a, int r, const float *max, float *sum)
 {
 	v16 lanes[4];
 
 #pragma GCC unroll 4
 	for (int k = 0; k < 4; k++)
-		lanes[k] = r + k >= a->n        ? v16_zero() :
-			   sees_all(a, r + k) ? row_weights(1, a, r + k, max[k]) : row_weights(0, a, r + k, max[k]);
+		lanes[k] = r + k >= a->n               ? v16_zero() :
+			   all || sees_all(a, r + k) ? row_weights(1, a, r + k, max[k]) :
+						       row_weights(0, a, r + k, max[k]);
 	v16_sum4(sum, lanes);
 }
 
 /* What a row has one of is computed for 16 rows at once. Short loops: a CPU then works at several rows at a time. */
-static void VEC(attn_weights)(const struct attn_rows *a)
+INLINE void weights_of_rows(int all, const struct attn_rows *a)
 {
-	enum { ROWS = (QN_ATTN_ROWS + 15) / 16 * 16 };
-	float m[ROWS] = {0}, l[ROWS] = {0}, c[ROWS], max[ROWS] = {0}, sum[ROWS] = {0};
+	float m[ATTN_ROWS_UP] = {0}, l[ATTN_ROWS_UP] = {0}, c[ATTN_ROWS_UP], max[ATTN_ROWS_UP] = {0};
+	float sum[ATTN_ROWS_UP] = {0};
 	const size_t bytes = sizeof(float) * (size_t)a->n;
 
-	if (a->cap || a->bias)
-		VEC(attn_shape)(a);
-	if (a->n < 4) {
-		for (int r = 0; r < a->n; r++)
-			if (sees_all(a, r))
-				weights_of_row(1, a, r);
-			else
-				weights_of_row(0, a, r);
-		return;
-	}
 	memcpy(m, a->m, bytes);
 	memcpy(l, a->l, bytes);
 	for (int r = 0; r < a->n; r += 4)
-		four_tops(a, r, max + r);
+		four_tops(all, a, r, max + r);
 	for (int r = 0; r < a->n; r += 16) {
 		const v16 old = v16_load(m + r), now = v16_max(v16_load(max + r), old);
 
@@ -175,12 +166,28 @@ static void VEC(attn_weights)(const struct attn_rows *a)
 		v16_store(c + r, v16_exp2(v16_sub(old, now)));
 	}
 	for (int r = 0; r < a->n; r += 4)
-		four_weights(a, r, max + r, sum + r);
+		four_weights(all, a, r, max + r, sum + r);
 	for (int r = 0; r < a->n; r += 16)
 		v16_store(l + r, v16_fma(v16_load(l + r), v16_load(c + r), v16_load(sum + r)));
 	memcpy(a->m, max, bytes);
 	memcpy(a->l, l, bytes);
 	memcpy(a->c, c, bytes);
+}
+
+static void VEC(attn_weights)(const struct attn_rows *a)
+{
+	if (a->cap || a->bias)
+		VEC(attn_shape)(a);
+	if (a->n < 4)
+		for (int r = 0; r < a->n; r++)
+			if (sees_all(a, r))
+				weights_of_row(1, a, r);
+			else
+				weights_of_row(0, a, r);
+	else if (all_see_all(a) && a->n % 4 == 0)
+		weights_of_rows(1, a);
+	else
+		weights_of_rows(0, a);
 }
 
 /* o[r] += e[r][p] * v[p] for some rows, vectors at .. of them, p in from .. lim - 1. */
@@ -247,16 +254,27 @@ INLINE void float_values_rows(int type, int nr, const struct attn_rows *a, int r
 		float_values(type, nr, 1, a, r0, v, d);
 }
 
-#define ATTN_SCORES_f32(nr) float_scores(QN_KV_F32, nr, a, r, k)
-#define ATTN_SCORES_f16(nr) float_scores(QN_KV_F16, nr, a, r, k)
-#define ATTN_SCORES_bf16(nr) float_scores(QN_KV_BF16, nr, a, r, k)
-#define ATTN_VALUES_f32(nr) float_values_rows(QN_KV_F32, nr, a, r, v)
-#define ATTN_VALUES_f16(nr) float_values_rows(QN_KV_F16, nr, a, r, v)
-#define ATTN_VALUES_bf16(nr) float_values_rows(QN_KV_BF16, nr, a, r, v)
+#define SCORES_f32(nr) float_scores(QN_KV_F32, nr, a, r, k)
+#define SCORES_f16(nr) float_scores(QN_KV_F16, nr, a, r, k)
+#define SCORES_bf16(nr) float_scores(QN_KV_BF16, nr, a, r, k)
+#define VALUES_f32(nr) float_values_rows(QN_KV_F32, nr, a, r, v)
+#define VALUES_f16(nr) float_values_rows(QN_KV_F16, nr, a, r, v)
+#define VALUES_bf16(nr) float_values_rows(QN_KV_BF16, nr, a, r, v)
 
-ATTN_TYPE(f32)
-ATTN_TYPE(f16)
-ATTN_TYPE(bf16)
+/* The kernels of a type, from SCORES_name(nr) and VALUES_name(nr). */
+#define FLOAT_TYPE(name)                                                         \
+	static void VEC(scores_##name)(const struct attn_rows *a, const void *k) \
+	{                                                                        \
+		ATTN_EACH_ROWS(a, SCORES_##name);                             \
+	}                                                                        \
+	static void VEC(values_##name)(const struct attn_rows *a, const void *v) \
+	{                                                                        \
+		ATTN_EACH_ROWS(a, VALUES_##name);                             \
+	}
+
+FLOAT_TYPE(f32)
+FLOAT_TYPE(f16)
+FLOAT_TYPE(bf16)
 
 static void VEC(attn_fill)(struct kernels *k)
 {

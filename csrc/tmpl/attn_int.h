@@ -95,59 +95,107 @@ INLINE void integer_scores(int type, int nr, const struct attn_rows *a, int r0, 
 	}
 }
 
-/* Vector j of row r's weights times the values' scales. */
-INLINE v16 scaled_weights(const struct attn_rows *a, int r, const float *vd, int j)
-{
-	const v16 w = v16_mul(v16_load(a->e + r * QN_KV_BLOCK + 16 * j), v16_load(vd + 16 * j));
+/* The weights of a call's rows times the values' scales, as 16-bit integers of units u. */
+struct rounded {
+	_Alignas(64) int16_t q[QN_ATTN_ROWS * QN_KV_BLOCK];
+	float u[ATTN_ROWS_UP];
+};
 
-	if (sees_all(a, r))
-		return w;
-	return v16_within_or(w, a->from[r] - 16 * j, a->lim[r] - 16 * j, 0);
+/* kv_weight_unit() of 16 rows, and 1 / u, or 0. A sum that is not finite, times 0, is NaN. */
+INLINE v16 weight_units(v16 max, v16 sum, v16 *u)
+{
+	const v16 least = v16_set1(0x1p-100f), most = v16_set1(INFINITY);
+	const v16 unit = v16_max(v16_mul(max, v16_set1(1 / KV_WEIGHT_TOP)), v16_mul(sum, v16_set1(1 / KV_WEIGHT_SUM)));
+
+	*u = v16_fma(sum, v16_zero(), v16_where(unit, unit, least, most));
+	return v16_where(v16_div(v16_set1(1), *u), *u, least, most);
 }
 
-/* The scaled weights of rows r0 .. as 16-bit integers q[nr][64] of units u[nr]. */
-INLINE void round_weights(int nr, const struct attn_rows *a, int r0, const float *vd, int16_t *q, float *u)
+/* Row r's weights times scales, which stay in e; their maxima and sums by lanes. all: it sees the whole block. */
+INLINE void scale_row(int all, const struct attn_rows *a, int r, const v16 *vd, v16 *top, v16 *lanes)
 {
-	float inv[ATTN_ROWS_AT_ONCE], max[8], sum[8];
+	v16 w[KV_VECS];
 
-#pragma GCC unroll 2
-	for (int r = 0; r < nr; r += 4) {
+#pragma GCC unroll 4
+	for (int j = 0; j < KV_VECS; j++) {
+		float *e = a->e + r * QN_KV_BLOCK + 16 * j;
+
+		w[j] = v16_mul(v16_load(e), vd[j]);
+		if (!all)
+			w[j] = v16_within_or(w[j], a->from[r] - 16 * j, a->lim[r] - 16 * j, 0);
+		v16_store(e, w[j]);
+	}
+	*top = v16_max(v16_max(w[0], w[1]), v16_max(w[2], w[3]));
+	*lanes = v16_add(v16_add(w[0], w[1]), v16_add(w[2], w[3]));
+}
+
+INLINE void scale_all(int all, const struct attn_rows *a, const float *scales, float *max, float *sum)
+{
+	v16 vd[KV_VECS];
+
+#pragma GCC unroll 4
+	for (int j = 0; j < KV_VECS; j++)
+		vd[j] = v16_load(scales + 16 * j);
+	for (int r = 0; r < a->n; r += 4) {
 		v16 top[4], lanes[4];
 
 #pragma GCC unroll 4
-		for (int k = 0; k < 4; k++) {
-			v16 w[KV_VECS];
-
-			top[k] = lanes[k] = v16_zero();
-			if (r + k >= nr)
-				continue;
-#pragma GCC unroll 4
-			for (int j = 0; j < KV_VECS; j++)
-				w[j] = scaled_weights(a, r0 + r + k, vd, j);
-			top[k] = v16_max(v16_max(w[0], w[1]), v16_max(w[2], w[3]));
-			lanes[k] = v16_add(v16_add(w[0], w[1]), v16_add(w[2], w[3]));
-		}
+		for (int k = 0; k < 4; k++)
+			if (!all && r + k >= a->n)
+				top[k] = lanes[k] = v16_zero();
+			else if (all || sees_all(a, r + k))
+				scale_row(1, a, r + k, vd, &top[k], &lanes[k]);
+			else
+				scale_row(0, a, r + k, vd, &top[k], &lanes[k]);
 		v16_max4(max + r, top);
 		v16_sum4(sum + r, lanes);
 	}
-	for (int r = 0; r < nr; r++)
-		inv[r] = kv_weight_unit(max[r], sum[r], &u[r]);
-	for (int r = 0; r < nr; r++)
+}
+
+static void VEC(round_weights)(const struct attn_rows *a, const float *scales, struct rounded *y)
+{
+	float max[ATTN_ROWS_UP] = {0}, sum[ATTN_ROWS_UP] = {0}, inv[ATTN_ROWS_UP];
+
+	if (all_see_all(a) && a->n % 4 == 0)
+		scale_all(1, a, scales, max, sum);
+	else
+		scale_all(0, a, scales, max, sum);
+	for (int r = 0; r < a->n; r += 16) {
+		v16 u;
+
+		v16_store(inv + r, weight_units(v16_load(max + r), v16_load(sum + r), &u));
+		v16_store(y->u + r, u);
+	}
+	for (int r = 0; r < a->n; r++)
 #pragma GCC unroll 4
 		for (int j = 0; j < KV_VECS; j++) {
 			v16 w = v16_set1(0);
 
 			if (inv[r] > 0)
-				w = v16_mul(scaled_weights(a, r0 + r, vd, j), v16_set1(inv[r]));
-			shorts_store(q + r * QN_KV_BLOCK + 16 * j, v16_add(w, v16_set1(QEXP_MAGIC)));
+				w = v16_mul(v16_load(a->e + r * QN_KV_BLOCK + 16 * j), v16_set1(inv[r]));
+			shorts_store(y->q + r * QN_KV_BLOCK + 16 * j, v16_add(w, v16_set1(QEXP_MAGIC)));
 		}
 }
 
-INLINE void integer_values(int type, int nr, int nv, const struct attn_rows *a, int r0, const int16_t *q,
-                           const float *u, const void *v, int64_t at)
+/* o[r][at .. at + 16 nv] = o * c + sums * u. */
+INLINE void add_sums(int nr, int nv, const struct attn_rows *a, int r0, int64_t at, v16i sum[][4], const float *u)
+{
+#pragma GCC unroll 6
+	for (int r = 0; r < nr; r++)
+#pragma GCC unroll 4
+		for (int j = 0; j < nv; j++) {
+			float *y = a->o + (r0 + r) * (int64_t)a->v_dim + at + 16 * j;
+
+			v16_store(y, v16_fma(v16i_float(sum[r][j]), v16_set1(u[r0 + r]),
+			                     v16_mul(v16_load(y), v16_set1(a->c[r0 + r]))));
+		}
+}
+
+INLINE void integer_values(int type, int nr, int nv, const struct attn_rows *a, int r0, const struct rounded *w,
+                           const void *v, int64_t at)
 {
 	const int elem = type == QN_KV_I16 ? 2 : 1;
-	float *o = a->o + (int64_t)r0 * a->v_dim + at;
+	const int16_t *q = w->q + r0 * QN_KV_BLOCK;
 	v16i acc[ATTN_ROWS_AT_ONCE][4];
 
 #pragma GCC unroll 6
@@ -169,38 +217,41 @@ INLINE void integer_values(int type, int nr, int nv, const struct attn_rows *a, 
 				acc[r][j] = ints_dot(acc[r][j], kv, pair_of(q + r * QN_KV_BLOCK + 2 * p));
 		}
 	}
-#pragma GCC unroll 6
-	for (int r = 0; r < nr; r++)
-#pragma GCC unroll 4
-		for (int j = 0; j < nv; j++) {
-			float *y = o + r * a->v_dim + 16 * j;
-
-			v16_store(y, v16_fma(v16i_float(acc[r][j]), v16_set1(u[r]),
-			                     v16_mul(v16_load(y), v16_set1(a->c[r0 + r]))));
-		}
+	add_sums(nr, nv, a, r0, at, acc, w->u);
 }
 
-INLINE void integer_values_rows(int type, int nr, const struct attn_rows *a, int r0, const void *v)
+INLINE void integer_values_rows(int type, int nr, const struct attn_rows *a, int r0, const struct rounded *w,
+                                const void *v)
 {
-	const float *vd = (const float *)((const uint8_t *)v + kv_v_elems(type, a->v_dim));
-	_Alignas(64) int16_t q[ATTN_ROWS_AT_ONCE * QN_KV_BLOCK];
-	float u[ATTN_ROWS_AT_ONCE];
 	int64_t d = 0;
 
-	round_weights(nr, a, r0, vd, q, u);
 	for (; d + 16 * ATTN_VECS <= a->v_dim; d += 16 * ATTN_VECS)
-		integer_values(type, nr, ATTN_VECS, a, r0, q, u, v, d);
+		integer_values(type, nr, ATTN_VECS, a, r0, w, v, d);
 	for (; d < a->v_dim; d += 16)
-		integer_values(type, nr, 1, a, r0, q, u, v, d);
+		integer_values(type, nr, 1, a, r0, w, v, d);
 }
 
-#define ATTN_SCORES_i16(nr) integer_scores(QN_KV_I16, nr, a, r, k)
-#define ATTN_SCORES_q8(nr) integer_scores(QN_KV_Q8, nr, a, r, k)
-#define ATTN_VALUES_i16(nr) integer_values_rows(QN_KV_I16, nr, a, r, v)
-#define ATTN_VALUES_q8(nr) integer_values_rows(QN_KV_Q8, nr, a, r, v)
+#define SCORES_i16(nr) integer_scores(QN_KV_I16, nr, a, r, k)
+#define SCORES_q8(nr) integer_scores(QN_KV_Q8, nr, a, r, k)
+#define VALUES_i16(nr) integer_values_rows(QN_KV_I16, nr, a, r, &w, v)
+#define VALUES_q8(nr) integer_values_rows(QN_KV_Q8, nr, a, r, &w, v)
 
-ATTN_TYPE(i16)
-ATTN_TYPE(q8)
+/* The kernels of a type, from SCORES_name(nr) and VALUES_name(nr). */
+#define INT_TYPE(name, type)                                                                         \
+	static void VEC(scores_##name)(const struct attn_rows *a, const void *k)                     \
+	{                                                                                            \
+		ATTN_EACH_ROWS(a, SCORES_##name);                                                 \
+	}                                                                                            \
+	static void VEC(values_##name)(const struct attn_rows *a, const void *v)                     \
+	{                                                                                            \
+		struct rounded w;                                                                    \
+                                                                                                     \
+		VEC(round_weights)(a, (const float *)((const uint8_t *)v + kv_v_elems(type, a->v_dim)), &w); \
+		ATTN_EACH_ROWS(a, VALUES_##name);                                                 \
+	}
+
+INT_TYPE(i16, QN_KV_I16)
+INT_TYPE(q8, QN_KV_Q8)
 
 static void VEC(attn_int_fill)(struct kernels *k)
 {

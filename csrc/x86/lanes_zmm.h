@@ -102,10 +102,10 @@ static inline v16 v16_where(v16 a, v16 x, v16 from, v16 to)
 	return _mm512_maskz_mov_ps(v16_within(x, from, to), a);
 }
 
-/* As qexp2(): x - r is a whole number, and p times 2 to that power a normal one where it is not below the least. */
+/* As qexp2(): n is a whole number, and p times 2 to that power a normal one where it is not below the least. */
 static inline v16 v16_exp2(v16 x)
 {
-	const v16 r = _mm512_reduce_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+	const v16 n = _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC), r = v16_sub(x, n);
 	v16 p = v16_set1(QEXP2_C6);
 
 	p = v16_fma(p, r, v16_set1(QEXP2_C5));
@@ -114,7 +114,7 @@ static inline v16 v16_exp2(v16 x)
 	p = v16_fma(p, r, v16_set1(QEXP2_C2));
 	p = v16_fma(p, r, v16_set1(QEXP2_C1));
 	p = v16_fma(p, r, v16_set1(1));
-	return _mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(x, v16_set1(QEXP2_MIN), _CMP_NLT_UQ), p, v16_sub(x, r));
+	return _mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(x, v16_set1(QEXP2_MIN), _CMP_NLT_UQ), p, n);
 }
 
 #endif
