@@ -53,12 +53,18 @@ uint32_t qn_init(uint32_t allow);
  * QN_KV_BLOCK positions, and table[s][i] is the unit of positions 64 i .. 64 i + 63; a block that no token
  * of the batch sees may be anything. Or a unit is the whole state of a sequence, cols is 2, and an operation
  * reads unit table[s][0], where -1 is zeros, and writes table[s][1].
+ *
+ * A group that has nothing but keys and values may be divided by their heads, which each layer has a multiple of
+ * `places` of: each place has the same number of every layer's, in their order, in parts of units, place_stride bytes
+ * after those of the place before. unit_bytes is then of a part, and an offset is divided by places.
  */
 struct qn_group {
 	void *data;
 	int64_t unit_bytes;
 	const int32_t *table; /* [n_seq][cols] */
 	int32_t cols;
+	int32_t places; /* that it is divided among; 0 and 1: it is not */
+	int64_t place_stride;
 };
 
 /* What one forward pass holds: tokens of any mix of sequences and positions. */
@@ -198,16 +204,22 @@ struct qn_kv {
 
 /*
  * Keys and values of a sequence from positions at + by .. end - 1 + by to positions at .. end - 1, by > 0, in all
- * layers: keys are rotated back by as many positions. Blocks of 64 positions are units of unit_bytes in data, whose
- * numbers are in from and to, by position; a position whose block is -1 in either is left out. The two tables may have
- * blocks in common. By all threads of the pool.
+ * layers: keys are rotated back by as many positions. The numbers of the blocks, units of the group, are in from and
+ * to, by position; a position whose block is -1 in either is left out. The two tables may have blocks in common. By all
+ * threads of the pool. The group's table is not used.
  */
-int qn_kv_shift(struct qn_pool *pool, void *data, int64_t unit_bytes, const int32_t *to, const int32_t *from,
+int qn_kv_shift(struct qn_pool *pool, const struct qn_group *group, const int32_t *to, const int32_t *from,
                 int64_t at, int64_t end, int64_t by, const struct qn_kv *layers, int32_t n_layers);
 
-/* A whole block in other types: layer i as `from` has it in one unit, as `to` has it in another. */
-int qn_kv_convert(struct qn_pool *pool, void *to_unit, const struct qn_kv *to, const void *from_unit,
-                  const struct qn_kv *from, int32_t n_layers);
+/* A block and what its layers keep in it. */
+struct qn_kv_block {
+	struct qn_group group; /* whose table is not used */
+	const struct qn_kv *layers;
+	int32_t unit;
+};
+
+/* A whole block in other types: n_layers layers, each as `from` has it, as `to` has it. */
+int qn_kv_convert(struct qn_pool *pool, const struct qn_kv_block *to, const struct qn_kv_block *from, int32_t n_layers);
 
 /*
  * Files of ik_llama.cpp may have 4 or 8 rows of a type interleaved, as _R4 and _R8: how many together, 1 where

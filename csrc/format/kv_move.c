@@ -5,6 +5,7 @@
  * nothing else, and positions may move within a block.
  */
 #include "format/kv.h"
+#include "format/parts.h"
 #include "math/sincos.h"
 #include "run/pool.h"
 
@@ -52,8 +53,8 @@ static void put_key(const struct qn_kv *l, uint8_t *k, int p, const float *x)
 struct shift {
 	const struct qn_kv *layers;
 	int32_t n_layers;
-	uint8_t *data;
-	int64_t unit_bytes, at, end, by;
+	const struct qn_group *group;
+	int64_t at, end, by;
 	const int32_t *to, *from;
 };
 
@@ -74,7 +75,7 @@ static void turn_key(const struct qn_kv *l, int h, uint8_t *k2, int p2, const ui
 
 static void shift_head(const struct shift *s, const struct qn_kv *l, int h)
 {
-	const int64_t head = l->offset + h * head_bytes(l), k_bytes = kv_k_bytes(l->k_type, l->head_dim);
+	const int64_t bytes = head_bytes(l), k_bytes = kv_k_bytes(l->k_type, l->head_dim);
 	float cs[KV_HEAD_DIM_MAX];
 
 	for (int i = 0; l->rope != QN_ROPE_NONE && i < l->n_rot / 2; i++) {
@@ -87,13 +88,14 @@ static void shift_head(const struct shift *s, const struct qn_kv *l, int h)
 	for (int64_t pos = s->at; pos < s->end; pos++) {
 		const int32_t to = s->to[pos / QN_KV_BLOCK], from = s->from[(pos + s->by) / QN_KV_BLOCK];
 		const int p2 = (int)(pos % QN_KV_BLOCK), p = (int)((pos + s->by) % QN_KV_BLOCK);
-		uint8_t *k2 = s->data + to * s->unit_bytes + head;
-		const uint8_t *k = s->data + from * s->unit_bytes + head;
-
 		const int there = to == from && p == p2;
 
 		if (to < 0 || from < 0)
 			continue;
+
+		uint8_t *k2 = kv_head_at(s->group, to, l->offset, h, l->n_head_kv, bytes);
+		const uint8_t *k = kv_head_at(s->group, from, l->offset, h, l->n_head_kv, bytes);
+
 		if (l->rope != QN_ROPE_NONE)
 			turn_key(l, h, k2, p2, k, p, cs);
 		else if (!there)
@@ -117,15 +119,25 @@ static void shift_job(struct qn_pool *pool, void *arg, int ith, int nth)
 	}
 }
 
-int qn_kv_shift(struct qn_pool *pool, void *data, int64_t unit_bytes, const int32_t *to, const int32_t *from,
+/* Whether the layers fit units of the group, each place of it as many heads of every layer as another. */
+static int layers_ok(const struct qn_group *g, const struct qn_kv *layers, int32_t n)
+{
+	const int places = g->places > 1 ? g->places : 1;
+
+	for (int32_t l = 0; l < n; l++)
+		if (!layer_ok(&layers[l]) || layers[l].n_head_kv % places || layers[l].offset % (64 * places) ||
+		    layers[l].offset + layers[l].n_head_kv * head_bytes(&layers[l]) > g->unit_bytes * places)
+			return 0;
+	return 1;
+}
+
+int qn_kv_shift(struct qn_pool *pool, const struct qn_group *group, const int32_t *to, const int32_t *from,
                 int64_t at, int64_t end, int64_t by, const struct qn_kv *layers, int32_t n_layers)
 {
-	struct shift s = {layers, n_layers, data, unit_bytes, at, end, by, to, from};
+	struct shift s = {layers, n_layers, group, at, end, by, to, from};
 
-	for (int32_t l = 0; l < n_layers; l++)
-		if (!layer_ok(&layers[l]) ||
-		    layers[l].offset + layers[l].n_head_kv * head_bytes(&layers[l]) > unit_bytes)
-			return QN_EINVAL;
+	if (!layers_ok(group, layers, n_layers))
+		return QN_EINVAL;
 	if (at < 0 || by < 1)
 		return QN_EINVAL;
 	pool_run(pool, shift_job, &s);
@@ -133,11 +145,17 @@ int qn_kv_shift(struct qn_pool *pool, void *data, int64_t unit_bytes, const int3
 }
 
 struct convert {
-	const struct qn_kv *to, *from;
+	const struct qn_kv_block *to, *from;
 	int32_t n_layers;
-	uint8_t *y;
-	const uint8_t *x;
 };
+
+/* K of a head of a layer of a block. */
+static uint8_t *block_head(const struct qn_kv_block *b, int32_t layer, int h)
+{
+	const struct qn_kv *l = &b->layers[layer];
+
+	return kv_head_at(&b->group, b->unit, l->offset, h, l->n_head_kv, head_bytes(l));
+}
 
 static void convert_head(const struct qn_kv *to, uint8_t *y, const struct qn_kv *from, const uint8_t *x)
 {
@@ -157,29 +175,31 @@ static void convert_head(const struct qn_kv *to, uint8_t *y, const struct qn_kv 
 static void convert_job(struct qn_pool *pool, void *arg, int ith, int nth)
 {
 	const struct convert *c = arg;
-	struct deal d = deal_begin(pool, ith, items(c->from, c->n_layers));
+	struct deal d = deal_begin(pool, ith, items(c->from->layers, c->n_layers));
 	int64_t i;
 
 	(void)nth;
 	while ((i = deal_next(pool, 0, &d)) >= 0) {
-		const int32_t l = layer_of(c->from, &i);
-		const struct qn_kv *to = c->to + l, *from = c->from + l;
+		const int32_t l = layer_of(c->from->layers, &i);
 
-		convert_head(to, c->y + to->offset + i * head_bytes(to), from,
-		             c->x + from->offset + i * head_bytes(from));
+		convert_head(c->to->layers + l, block_head(c->to, l, (int)i), c->from->layers + l,
+		             block_head(c->from, l, (int)i));
 	}
 }
 
-int qn_kv_convert(struct qn_pool *pool, void *to_unit, const struct qn_kv *to, const void *from_unit,
-                  const struct qn_kv *from, int32_t n_layers)
+int qn_kv_convert(struct qn_pool *pool, const struct qn_kv_block *to, const struct qn_kv_block *from, int32_t n_layers)
 {
-	struct convert c = {to, from, n_layers, to_unit, from_unit};
+	struct convert c = {to, from, n_layers};
 
-	for (int32_t l = 0; l < n_layers; l++)
-		if (!layer_ok(&to[l]) || !layer_ok(&from[l]) || to[l].n_head_kv != from[l].n_head_kv ||
-		    to[l].head_dim != from[l].head_dim || to[l].v_dim != from[l].v_dim ||
-		    to[l].v_in_k != from[l].v_in_k)
+	if (!layers_ok(&to->group, to->layers, n_layers) || !layers_ok(&from->group, from->layers, n_layers))
+		return QN_EINVAL;
+	for (int32_t l = 0; l < n_layers; l++) {
+		const struct qn_kv *a = to->layers + l, *b = from->layers + l;
+
+		if (a->n_head_kv != b->n_head_kv || a->head_dim != b->head_dim || a->v_dim != b->v_dim ||
+		    a->v_in_k != b->v_in_k)
 			return QN_EINVAL;
+	}
 	pool_run(pool, convert_job, &c);
 	return QN_OK;
 }

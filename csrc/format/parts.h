@@ -1,4 +1,4 @@
-/* parts.h - where the panels of a matrix lie. */
+/* parts.h - where the panels of a matrix lie, and the heads of a block, in one place or in several. */
 #ifndef QN_FORMAT_PARTS_H
 #define QN_FORMAT_PARTS_H
 
@@ -30,6 +30,22 @@ static inline int64_t panel_at(const struct qn_mat *m, int64_t n, int64_t panel_
 	const int64_t room = (n + places - 1) / places;
 
 	return k * m->place_stride + (e * room + p - part_begin(n, k, places)) * panel_bytes;
+}
+
+/*
+ * K of kv head h of n of a layer, which are `bytes` each and begin at `offset` of a unit: in the part of a divided
+ * group that has the head.
+ */
+static inline uint8_t *kv_head_at(const struct qn_group *g, int64_t unit, int64_t offset, int h, int n, int64_t bytes)
+{
+	uint8_t *data = (uint8_t *)g->data + unit * g->unit_bytes;
+
+	if (g->places <= 1)
+		return data + offset + h * bytes;
+
+	const int each = n / g->places;
+
+	return data + h / each * g->place_stride + offset / g->places + h % each * bytes;
 }
 
 #endif

@@ -54,7 +54,7 @@ static uint8_t *tier_head(const struct run *c, const struct qn_attend *op, const
 	const struct qn_group *g = &c->batch->groups[as->kv.group];
 	const int64_t block = g->table[(int64_t)c->batch->seq[t] * g->cols + b];
 
-	return (uint8_t *)g->data + block * g->unit_bytes + as->kv.offset + h * head_bytes(&op->heads, as);
+	return kv_head_at(g, block, as->kv.offset, h, op->heads.n_head_kv, head_bytes(&op->heads, as));
 }
 
 /* Rows of one tile: heads h0 .. h1 of a group, of tokens t0 .. t1 of one sequence, whose last is at position last. */
@@ -525,10 +525,14 @@ static void attend_tile(const struct run *c, const struct qn_attend *op, const s
 	tile_end(c, op, tile, h, &w.sum);
 }
 
-/* The items of an operation: a tile and a kv head. They are asked for in rising order, or begun with again. */
+/*
+ * The items of an operation: a tile and a kv head. They are asked for in rising order, or begun with again. Each place
+ * has n, of its own kv heads; those of one place come after those of the one before.
+ */
 struct items {
 	const struct qn_batch *batch;
 	int toks, heads, group, splits; /* splits: of a group too large for one tile */
+	int places, kv_heads; /* kv heads of a place */
 	int64_t rows; /* of the largest tile */
 	int64_t per_tile, n, at;
 	int64_t t0, t1, last;
@@ -540,7 +544,9 @@ static struct items items_of(const struct run *c, const struct qn_attend *op)
 
 	tile_shape(op, &it.toks, &it.heads);
 	it.splits = (it.group + it.heads - 1) / it.heads;
-	it.per_tile = (int64_t)op->heads.n_head_kv * it.splits;
+	it.places = head_places(c, &op->heads);
+	it.kv_heads = op->heads.n_head_kv / it.places;
+	it.per_tile = (int64_t)it.kv_heads * it.splits;
 	while (next_tile(c->batch, it.toks, &it.t0, &it.t1)) {
 		const int64_t rows = (it.t1 - it.t0) * it.heads;
 
@@ -551,7 +557,7 @@ static struct items items_of(const struct run *c, const struct qn_attend *op)
 	return it;
 }
 
-/* Item i's tile; returns its kv head. */
+/* The tile of a place's item i; returns its kv head among those of the place. */
 static int item(struct items *it, int64_t i, struct tile *tile)
 {
 	const int h0 = (int)(i % it->splits) * it->heads;
@@ -603,6 +609,7 @@ struct walk {
 	int64_t i, from, end;
 };
 
+/* To the next item of a place; all places have chunks alike. */
 static void walk_on(const struct run *c, const struct qn_attend *op, struct walk *w)
 {
 	w->h = item(&w->it, ++w->i, &w->tile);
@@ -626,12 +633,12 @@ static struct part shared_part(const struct run *c, const struct qn_attend *op, 
 	return (struct part){o, o + rows * dv, o + rows * dv + rows};
 }
 
-/* The sum of the item that a wave begins with in the middle, in the scratch of the first or the second thread. */
-static struct part begun_part(const struct run *c, const struct qn_attend *op, int64_t wave)
+/* The sum of the item that a wave of a place begins with in the middle, in the scratch of one of two threads. */
+static struct part begun_part(const struct run *c, const struct qn_attend *op, int place, int64_t wave)
 {
 	struct work w;
 
-	work_at(op, c->scratch + (wave % 2 - c->ith) * (int64_t)c->scratch_each, &w);
+	work_at(op, c->scratch + (2 * place + wave % 2 - c->ith) * (int64_t)c->scratch_each, &w);
 	return (struct part){w.sum.o, w.ml, w.ml + TILE_ROWS};
 }
 
@@ -642,9 +649,12 @@ static void part_copy(const struct part *to, const struct part *from, int n, int
 	memcpy(to->l, from->l, sizeof *to->l * (size_t)n);
 }
 
-/* Merges an item's results of the chunks u0 .. u1 of a wave, in their order, to what those of earlier waves gave. */
-static void merge_wave(const struct run *c, const struct qn_attend *op, const struct walk *at, int64_t wave, int64_t u0,
-                       int64_t u1)
+/*
+ * Merges the results that an item of a place has of the chunks u0 .. u1 of a wave, in their order, to what those of
+ * earlier waves gave.
+ */
+static void merge_wave(const struct run *c, const struct qn_attend *op, const struct walk *at, int place, int64_t wave,
+                       int64_t u0, int64_t u1)
 {
 	const int64_t dv = kv_pad(op->heads.v_dim, 16);
 	const int64_t from = at->from > u0 ? at->from : u0, end = at->end < u1 ? at->end : u1;
@@ -653,21 +663,21 @@ static void merge_wave(const struct run *c, const struct qn_attend *op, const st
 
 	work_at(op, c->scratch, &w);
 	if (at->from < u0) {
-		const struct part begun = begun_part(c, op, wave);
+		const struct part begun = begun_part(c, op, place, wave);
 
 		part_copy(&w.chunk, &begun, n, dv);
 	} else {
 		part_clear(&w.chunk, n, dv);
 	}
 	for (int64_t u = from; u < end; u++) {
-		const struct part p = shared_part(c, op, at->it.rows, u - u0);
+		const struct part p = shared_part(c, op, at->it.rows, place * (u1 - u0) + u - u0);
 
 		part_merge(&w.chunk, &p, n, dv);
 	}
 	if (at->end <= u1) {
-		tile_end(c, op, &at->tile, at->h, &w.chunk);
+		tile_end(c, op, &at->tile, place * at->it.kv_heads + at->h, &w.chunk);
 	} else {
-		const struct part begun = begun_part(c, op, wave + 1);
+		const struct part begun = begun_part(c, op, place, wave + 1);
 
 		part_copy(&begun, &w.chunk, n, dv);
 	}
@@ -675,18 +685,19 @@ static void merge_wave(const struct run *c, const struct qn_attend *op, const st
 
 /*
  * Few items and many threads: chunks are dealt out by themselves, as many at a time as there is room for results, and
- * merged in their order by whoever has the item.
+ * merged in their order by whoever has the item. A place has as many chunks as another, and a wave the same of each.
  */
 static void attend_waves(struct run *c, const struct qn_attend *op, const struct items *it, int64_t chunks)
 {
-	const int64_t most = parts_each(op, it->rows) * c->nth;
+	const int64_t most = parts_each(op, it->rows) * c->nth / it->places;
 	struct walk first = {.it = *it, .i = -1};
 	int64_t tile = -1; /* whose queries are in w */
+	int64_t each[QN_PLACES_MAX];
 	struct work w;
 
 	for (int64_t wave = 0, u0 = 0; u0 < chunks; wave++, u0 += most) {
-		const int64_t u1 = u0 + most < chunks ? u0 + most : chunks;
-		struct deal deal = deal_begin(c->pool, c->ith, u1 - u0);
+		const int64_t u1 = u0 + most < chunks ? u0 + most : chunks, n = u1 - u0;
+		struct deal deal = deal_each(c, it->places, n, each);
 		struct walk at, last;
 		int64_t k, block, end;
 
@@ -694,16 +705,22 @@ static void attend_waves(struct run *c, const struct qn_attend *op, const struct
 			walk_on(c, op, &first);
 		at = first;
 		while ((k = deal_next(c->pool, c->step, &deal)) >= 0) {
-			if (at.from > u0 + k)
+			const int place = (int)(k / n);
+			const int64_t u = u0 + k % n;
+
+			if (at.from > u)
 				at = first; /* another place is helped */
-			while (at.end <= u0 + k)
+			while (at.end <= u)
 				walk_on(c, op, &at);
-			if (tile != at.i)
-				tile_begin(c, op, &at.tile, at.h, &w);
-			tile = at.i;
+
+			const int h = place * it->kv_heads + at.h;
+
+			if (tile != place * it->n + at.i)
+				tile_begin(c, op, &at.tile, h, &w);
+			tile = place * it->n + at.i;
 			tile_blocks(c, op, &at.tile, &block, &end);
 			w.chunk = shared_part(c, op, it->rows, k);
-			tile_chunk(c, op, &at.tile, at.h, &w, block / CHUNK + u0 + k - at.from);
+			tile_chunk(c, op, &at.tile, h, &w, block / CHUNK + u - at.from);
 		}
 		run_barrier(c);
 		if (c->ith == 0)
@@ -711,13 +728,18 @@ static void attend_waves(struct run *c, const struct qn_attend *op, const struct
 		last = at = first;
 		while (last.end < u1)
 			walk_on(c, op, &last);
-		deal = deal_begin(c->pool, c->ith, last.i - first.i + 1);
+
+		const int64_t items = last.i - first.i + 1;
+
+		deal = deal_each(c, it->places, items, each);
 		while ((k = deal_next(c->pool, c->step + 1, &deal)) >= 0) {
-			if (at.i > first.i + k)
+			const int64_t i = first.i + k % items;
+
+			if (at.i > i)
 				at = first;
-			while (at.i < first.i + k)
+			while (at.i < i)
 				walk_on(c, op, &at);
-			merge_wave(c, op, &at, wave, u0, u1);
+			merge_wave(c, op, &at, (int)(k / items), wave, u0, u1);
 		}
 		if (u1 == chunks)
 			return;
@@ -788,19 +810,20 @@ static void attend_run(struct run *c, const struct qn_op *o)
 {
 	const struct qn_attend *op = &o->attend;
 	struct items it = items_of(c, op);
-	struct deal deal = deal_begin(c->pool, c->ith, it.n);
+	int64_t each[QN_PLACES_MAX];
+	struct deal deal = deal_each(c, it.places, it.n, each);
 	struct tile tile;
 	int64_t longest, i;
-	const int64_t chunks = c->nth == 1 ? 0 : count_chunks(c, op, it, &longest);
+	const int64_t chunks = c->nth < 2 * it.places ? 0 : count_chunks(c, op, it, &longest); /* of a place */
 
-	if (chunks && longest > 1 && longest * LONG_PART * c->nth > chunks) {
+	if (chunks && longest > 1 && longest * LONG_PART * c->nth > chunks * it.places) {
 		attend_waves(c, op, &it, chunks);
 		return;
 	}
 	while ((i = deal_next(c->pool, c->step, &deal)) >= 0) {
-		const int h = item(&it, i, &tile);
+		const int h = item(&it, i % it.n, &tile);
 
-		attend_tile(c, op, &tile, h);
+		attend_tile(c, op, &tile, (int)(i / it.n) * it.kv_heads + h);
 	}
 }
 
@@ -812,10 +835,10 @@ static struct qn_ticks_op attend_moves(const struct run *c, const struct qn_op *
 	struct qn_ticks_op m = {0};
 	struct tile tile;
 
-	for (int64_t i = 0; i < it.n; i++) {
+	for (int64_t i = 0; i < it.n * it.places; i++) {
 		int64_t first, end;
 
-		item(&it, i, &tile);
+		item(&it, i % it.n, &tile);
 		tile_blocks(c, op, &tile, &first, &end);
 		for (int64_t b = first; b < end; b++) {
 			const struct qn_tier as = tier_of(op, tier_at(c, op, tile.t0, b));

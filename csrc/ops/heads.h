@@ -3,6 +3,7 @@
 #define QN_OPS_HEADS_H
 
 #include "format/kv.h"
+#include "format/parts.h"
 #include "math/log.h"
 #include "run/plan.h"
 #include "run/run.h"
@@ -23,8 +24,28 @@ static inline int64_t head_bytes(const struct qn_heads *h, const struct qn_tier 
 static inline uint8_t *kv_head(const struct run *c, const struct qn_heads *h, int64_t t, int64_t pos, int i)
 {
 	const struct qn_tier own = own_tier(h);
+	const struct qn_group *g = &c->batch->groups[h->kv.group];
+	const int64_t block = g->table[(int64_t)c->batch->seq[t] * g->cols + pos / QN_KV_BLOCK];
 
-	return kv_part(c, &h->kv, t, pos) + i * head_bytes(h, &own);
+	return kv_head_at(g, block, h->kv.offset, i, h->n_head_kv, head_bytes(h, &own));
+}
+
+/* Among how many places kv heads are dealt out: as many as their group is divided among and the pool has, else one. */
+static inline int head_places(const struct run *c, const struct qn_heads *h)
+{
+	const struct qn_group *g = &c->batch->groups[h->kv.group];
+
+	return g->places > 1 && g->places == pool_places(c->pool) ? g->places : 1;
+}
+
+/* n items in each of these places, dealt out. */
+static inline struct deal deal_each(const struct run *c, int places, int64_t n, int64_t each[QN_PLACES_MAX])
+{
+	if (places == 1)
+		return deal_begin(c->pool, c->ith, n);
+	for (int k = 0; k < places; k++)
+		each[k] = n;
+	return deal_placed(c->pool, c->ith, each);
 }
 
 /* By what scores grow with the position beyond temp_log. */

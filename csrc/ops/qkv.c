@@ -54,14 +54,16 @@ static int check(const struct plan *p, const struct qn_op *o)
 static void run(struct run *c, const struct qn_op *o)
 {
 	const struct qn_qkv *op = &o->qkv;
-	/* An item is a kv head of a token, with the query heads that share it. */
-	struct deal deal = deal_begin(c->pool, c->ith, (int64_t)c->batch->n_tok * op->heads.n_head_kv);
+	/* An item is a kv head of a token, with the query heads that share it. Places have as many each. */
+	const int places = head_places(c, &op->heads), heads = op->heads.n_head_kv / places;
+	const int64_t n = (int64_t)c->batch->n_tok * heads;
 	const int group = op->heads.n_head / op->heads.n_head_kv;
-	int64_t i;
+	int64_t each[QN_PLACES_MAX], i;
+	struct deal deal = deal_each(c, places, n, each);
 
 	while ((i = deal_next(c->pool, c->step, &deal)) >= 0) {
-		const int64_t t = i / op->heads.n_head_kv, pos = c->batch->pos[t];
-		const int h = (int)(i % op->heads.n_head_kv), p = (int)(pos % QN_KV_BLOCK);
+		const int64_t t = i % n / heads, pos = c->batch->pos[t];
+		const int h = (int)(i / n * heads + i % n % heads), p = (int)(pos % QN_KV_BLOCK);
 		float *row = buf_row(c, op->src, t);
 		float *q = row + op->col[0] + (int64_t)h * group * op->heads.head_dim;
 		float *k = row + op->col[1] + (int64_t)h * op->heads.head_dim;

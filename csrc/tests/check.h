@@ -146,7 +146,12 @@ void check_plan(void);
 
 void check_bench(const char *only); /* "mm", "attn", "vec", or NULL for all */
 
-/* Runs one plan. */
+/* A group that is not divided among places. */
+static inline struct qn_group group_of(void *data, int64_t unit_bytes, const int32_t *table, int32_t cols)
+{
+	return (struct qn_group){.data = data, .unit_bytes = unit_bytes, .table = table, .cols = cols};
+}
+
 /* Packs whole matrices into panels that lie one after the other. */
 static inline int pack_rows(struct qn_pool *pool, void *dst, const struct qn_mat *src)
 {
@@ -157,6 +162,10 @@ static inline int pack_rows(struct qn_pool *pool, void *dst, const struct qn_mat
 	return qn_pack_mat(pool, &to, 0, src);
 }
 
+/* Threads of a pool in places: so many in each, 16 at most. Ends the program where there is none. */
+struct qn_pool *pool_in_places(const int *each, int places);
+
+/* Runs one plan. */
 static inline void run_ops(struct qn_pool *pool, const struct qn_op *ops, int32_t n_ops, const struct qn_buf *bufs,
                            const struct qn_batch *batch, void *scratch, size_t bytes, const struct qn_ticks *ticks)
 {

@@ -196,7 +196,7 @@ static void deep(struct set *s)
 	uint8_t *kv = guard_alloc(unit * BLOCKS), *room = guard_alloc(2 * scratch);
 	float *q = guard_alloc(sizeof *q * HEADS * DIM), *y = guard_alloc(sizeof *y * HEADS * VALUE), x[DIM];
 	const struct qn_buf bufs[] = {{q, HEADS * DIM}, {y, HEADS * VALUE}};
-	const struct qn_group group = {kv, (int64_t)unit, table, BLOCKS};
+	const struct qn_group group = group_of(kv, (int64_t)unit, table, BLOCKS);
 	struct qn_pool *pool;
 
 	if (qn_pool_create(&pool, NULL, 2))

@@ -31,9 +31,9 @@ struct problem {
 static void run(struct problem *p, struct qn_pool *pool, int from, int to)
 {
 	static int32_t seq[LENGTH], pos[LENGTH], table[N_BLOCKS];
-	const struct qn_group groups[3] = {{p->given, p->given_unit, table, N_BLOCKS},
-	                                   {p->entries, p->entry_unit, table, N_BLOCKS},
-	                                   {p->raw, p->raw_unit, table, N_BLOCKS}};
+	const struct qn_group groups[3] = {group_of(p->given, p->given_unit, table, N_BLOCKS),
+	                                   group_of(p->entries, p->entry_unit, table, N_BLOCKS),
+	                                   group_of(p->raw, p->raw_unit, table, N_BLOCKS)};
 	const struct qn_batch batch = {.pos = pos + from, .seq = seq, .groups = groups, .n_tok = to - from, .n_seq = 1,
 	                               .n_group = 3};
 	struct qn_buf bufs[N_BUFS_COMPRESS];

@@ -194,7 +194,7 @@ static void run(struct qn_pool *pool, const struct qn_op *op, const struct qn_bu
                 int from, int to, int in)
 {
 	int32_t seq[TOK], table[2][2] = {{in, 1}, {in < 0 ? -1 : 2, 3}};
-	const struct qn_group group = {state, unit, table[0], 2};
+	const struct qn_group group = group_of(state, unit, table[0], 2);
 	struct qn_buf moved[N_BUFS_DELTA];
 	const struct qn_batch batch = {.seq = seq, .groups = &group, .n_tok = to - from, .n_seq = 2, .n_group = 1};
 

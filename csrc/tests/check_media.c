@@ -127,7 +127,7 @@ static void spans(struct qn_pool *pool)
 	const int64_t unit = (int64_t)qn_kv_bytes(QN_KV_F32, QN_KV_F32, HEADS, DIM, DIM), each = unit / HEADS;
 	static const int ends[] = {0, 3, 5, 20, 21, 110, 111, 150}; /* every second part of the long text is a span */
 	int32_t pos[ALL], seq[ALL], span[ALL][2], table[2][BLOCKS] = {{3}, {2, 0, 1}};
-	const struct qn_group group = {guard_alloc((size_t)unit * BLOCKS), unit, table[0], BLOCKS};
+	const struct qn_group group = group_of(guard_alloc((size_t)unit * BLOCKS), unit, table[0], BLOCKS);
 	struct qn_batch batch = {.pos = pos, .seq = seq, .groups = &group, .n_tok = ALL, .n_seq = 2, .n_group = 1};
 	float *q = floats(ALL * HEADS * DIM), *y = floats(ALL * HEADS * DIM), *first = floats(ALL * HEADS * DIM);
 	float *kv = floats((int64_t)ALL * HEADS * 2 * DIM);

@@ -1046,7 +1046,7 @@ static void conv_run(struct qn_pool *pool, const struct qn_op *op, float *src, f
                      int64_t unit, int from, int to, int in)
 {
 	int32_t seq[CONV_TOK], table[2][2] = {{in, 1}, {in < 0 ? -1 : 2, 3}};
-	const struct qn_group group = {state, unit, table[0], 2};
+	const struct qn_group group = group_of(state, unit, table[0], 2);
 	const int width = (op->conv.n_col + 15) / 16 * 16, out = op->conv.n_result * width;
 	const struct qn_buf bufs[2] = {{src + (int64_t)from * 3 * width, 3 * width},
 	                               {dst + (int64_t)from * out, out}};
@@ -1179,7 +1179,7 @@ static void lru_run(struct qn_pool *pool, const struct qn_op *op, float *src, fl
                     int from, int to, int in)
 {
 	int32_t seq[CONV_TOK], table[2][2] = {{in, 1}, {in < 0 ? -1 : 2, 3}};
-	const struct qn_group group = {state, unit, table[0], 2};
+	const struct qn_group group = group_of(state, unit, table[0], 2);
 	const int width = (op->lru.n_col + 15) / 16 * 16;
 	const struct qn_buf bufs[2] = {{src + (int64_t)from * 2 * width, 2 * width},
 	                               {dst + (int64_t)from * width, width}};
@@ -1435,7 +1435,7 @@ static void pairs(struct qn_pool *pool)
 	enum { TOK = 150, BEFORE = 5, HEADS_N = 3, DIM = 16, N = 20, STEP = 32, SPAN = 130, BLOCKS = 4 };
 	const int64_t unit = (int64_t)qn_kv_bytes(QN_KV_F32, QN_KV_F32, HEADS_N, DIM, DIM), each = unit / HEADS_N;
 	int32_t pos[BEFORE + TOK], seq[BEFORE + TOK], at[2 * SPAN + 1], table[2][BLOCKS] = {{3}, {2, 0, 1}};
-	const struct qn_group group = {guard_alloc((size_t)unit * BLOCKS), unit, table[0], BLOCKS};
+	const struct qn_group group = group_of(guard_alloc((size_t)unit * BLOCKS), unit, table[0], BLOCKS);
 	const struct qn_batch batch = {.pos = pos, .seq = seq, .groups = &group, .n_tok = BEFORE + TOK, .n_seq = 2,
 	                               .n_group = 1};
 	float *data[5], *kv = guard_alloc(sizeof *kv * 2 * (BEFORE + TOK) * HEADS_N * DIM);
@@ -1789,7 +1789,8 @@ static void ngrams(struct qn_pool *pool)
 		memset(state, 0x55, 2 * UNIT);
 		for (int part = cut ? 0 : 1; part < 2; part++) {
 			const int from = part ? cut : 0, to = part ? LENGTH + SECOND : cut;
-			const struct qn_group group = {state, UNIT, part && cut ? &later[0][0] : &table[0][0], 2};
+			const struct qn_group group =
+				group_of(state, UNIT, part && cut ? &later[0][0] : &table[0][0], 2);
 			const struct qn_batch batch = {.tok = tok + from, .pos = pos + from, .seq = seq + from,
 			                               .groups = &group, .n_tok = to - from, .n_seq = 2, .n_group = 1};
 			const struct qn_buf at = {(float *)buf.data + (int64_t)from * buf.width, buf.width};

@@ -324,22 +324,6 @@ static struct qn_mat in_places(const struct qn_mat *m, int places)
 	return placed;
 }
 
-/* Threads of a pool in places: so many in each. */
-static struct qn_pool *pool_in_places(const int *each, int places)
-{
-	struct qn_thread threads[16] = {{0}};
-	struct qn_pool *pool;
-	int n = 0;
-
-	for (int k = 0; k < places; k++)
-		for (int i = 0; i < each[k]; i++)
-			threads[n++].place = k;
-	check_at(check_sets, "qn_pool_create, %d threads in %d places", n, places);
-	if (!check_true(qn_pool_create(&pool, threads, n) == QN_OK, "no pool"))
-		exit(1);
-	return pool;
-}
-
 static const struct {
 	int places, each[4];
 } in_places_of[] = {{2, {1, 1}}, {2, {3, 1}}, {3, {1, 2, 2}}, {4, {1, 1, 1, 2}}};

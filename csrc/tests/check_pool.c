@@ -26,6 +26,21 @@ struct count {
 	_Atomic int wrong;
 };
 
+struct qn_pool *pool_in_places(const int *each, int places)
+{
+	struct qn_thread threads[16] = {{0}};
+	struct qn_pool *pool;
+	int n = 0;
+
+	for (int k = 0; k < places; k++)
+		for (int i = 0; i < each[k]; i++)
+			threads[n++].place = k;
+	check_at(check_sets, "qn_pool_create, %d threads in %d places", n, places);
+	if (!check_true(qn_pool_create(&pool, threads, n) == QN_OK, "no pool"))
+		exit(1);
+	return pool;
+}
+
 static void count_job(struct qn_pool *pool, void *arg, int ith, int nth)
 {
 	struct count *c = arg;

@@ -49,7 +49,7 @@ static void run(const struct problem *p, struct qn_pool *pool, int from, int to,
 	                                           {p->weights + from * 32, 32},
 	                                           {chosen, width},
 	                                           {y, HEADS * V_DIM}};
-	const struct qn_group group = {p->kv, p->unit, table[0], N_BLOCKS};
+	const struct qn_group group = group_of(p->kv, p->unit, table[0], N_BLOCKS);
 	const struct qn_batch batch = {.pos = positions + from, .seq = seq, .groups = &group, .n_tok = n, .n_seq = TOK,
 	                               .n_group = 1};
 	const size_t bytes = qn_plan_scratch(p->ops, 2, n) * (size_t)qn_pool_threads(pool);
@@ -265,8 +265,8 @@ static void run_spans(const struct spans *p, struct qn_pool *pool, const int32_t
 	float *c = guard_fill(&chosen_guard, chosen_bytes), *o = guard_fill(&y_guard, y_bytes);
 	const struct qn_buf bufs[N_BUFS_SELECT] = {
 		{p->src, KV_HEADS * DIM}, {p->q, heads * DIM}, {c, width}, {o, heads * DIM}};
-	const struct qn_group groups[2] = {{p->index, p->index_unit, table[0], SPAN_BLOCKS},
-	                                   {p->kv, p->kv_unit, table[0], SPAN_BLOCKS}};
+	const struct qn_group groups[2] = {group_of(p->index, p->index_unit, table[0], SPAN_BLOCKS),
+	                                   group_of(p->kv, p->kv_unit, table[0], SPAN_BLOCKS)};
 	const struct qn_batch batch = {
 		.pos = pos, .seq = seq, .groups = groups, .n_tok = n, .n_seq = n, .n_group = 2};
 	const size_t bytes = qn_plan_scratch(p->ops, 2, n) * (size_t)qn_pool_threads(pool);

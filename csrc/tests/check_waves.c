@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "format/kv.h"
+#include "run/pool.h"
 #include "check.h"
 
 enum {
@@ -37,6 +38,24 @@ static const struct problem problems[] = {
 	 .window = 2 * CHUNK_POSITIONS + 77, .sinks = 1},
 	{.name = "tiers", .head_dim = 256, .v_dim = 256, .kv_heads = 2, .tiers = 1},
 };
+
+/* The units of a group with the heads of each in two places. */
+static struct qn_group in_two(const struct qn_group *g)
+{
+	const int64_t half = g->unit_bytes / 2, stride = N_UNITS * half + 64;
+	struct qn_group two = *g;
+	uint8_t *to = guard_alloc((size_t)(2 * stride));
+
+	for (int k = 0; k < 2; k++)
+		for (int i = 0; i < N_UNITS; i++)
+			memcpy(to + k * stride + i * half, (uint8_t *)g->data + i * g->unit_bytes + k * half,
+			       (size_t)half);
+	two.data = to;
+	two.unit_bytes = half;
+	two.places = 2;
+	two.place_stride = stride;
+	return two;
+}
 
 /* Keys and values of all units of a group, as op has them. */
 static uint8_t *units(const struct problem *p, int k_type, int v_type, int64_t bytes)
@@ -121,8 +140,10 @@ static void waves(struct qn_pool *const pools[], int n_pools, const struct probl
 			tables[1][s][b] = old ? (5 * b + s) % N_UNITS : -1;
 		}
 
-	const struct qn_group groups[2] = {{units(p, type, type, unit), unit, tables[0][0], COLS},
-	                                   {units(p, aged_type, aged_type, aged), aged, tables[1][0], COLS}};
+	const struct qn_group groups[2] = {group_of(units(p, type, type, unit), unit, tables[0][0], COLS),
+	                                   group_of(units(p, aged_type, aged_type, aged), aged, tables[1][0], COLS)};
+	const struct qn_group divided[2] = {in_two(&groups[0]), in_two(&groups[1])};
+
 	/* The scratch of three threads has less room than the results of all chunks take, so they come in waves. */
 	check_true(3 * qn_plan_scratch(&op, 1, TOK) <
 	                   (p->window ? 20 : 28) * sizeof(float) * WIDE * HEADS /
@@ -131,10 +152,15 @@ static void waves(struct qn_pool *const pools[], int n_pools, const struct probl
 	EACH_SET(s) {
 		qn_init(s->isa);
 		for (int i = 0; i < n_pools; i++) {
-			check_at(s, "waves of %s, type %d, %d threads", p->name, type, qn_pool_threads(pools[i]));
+			check_at(s, "waves of %s, type %d, %d threads in %d places", p->name, type,
+			         qn_pool_threads(pools[i]), pool_places(pools[i]));
 			run(pools[i], &op, groups, q, s == check_sets && i == 0 ? want : y);
 			if (s != check_sets || i > 0)
 				check_floats("y", y, want, n_y);
+			check_at(s, "waves of %s in two places, type %d, %d threads in %d", p->name, type,
+			         qn_pool_threads(pools[i]), pool_places(pools[i]));
+			run(pools[i], &op, divided, q, y);
+			check_floats("y", y, want, n_y);
 		}
 	}
 	guard_free_all();
@@ -142,12 +168,12 @@ static void waves(struct qn_pool *const pools[], int n_pools, const struct probl
 
 void check_waves(void)
 {
-	struct qn_pool *pools[3];
+	struct qn_pool *pools[] = {
+		pool_in_places((int[]){1}, 1), pool_in_places((int[]){2}, 1), pool_in_places((int[]){3}, 1),
+		pool_in_places((int[]){1, 1}, 2), pool_in_places((int[]){1, 3}, 2),
+		pool_in_places((int[]){1, 1, 1}, 3),
+	};
 
-	check_at(check_sets, "qn_pool_create");
-	for (int i = 0; i < COUNT(pools); i++)
-		if (!check_true(qn_pool_create(&pools[i], NULL, 1 + i) == QN_OK, "no pool"))
-			return;
 	for (int i = 0; i < COUNT(problems); i++)
 		for (int type = 0; type < QN_N_KV_TYPES; type++)
 			if (!check_quick || type == QN_KV_I16 || type == QN_KV_Q4) {

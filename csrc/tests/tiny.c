@@ -522,7 +522,7 @@ void tiny_open(struct tiny_run *r, const struct tiny *t, void *kv, int from, int
 	for (int i = 0; i < n; i++)
 		if ((from + i) % every == 0)
 			r->out[n_out++] = i;
-	r->groups[KV_GROUP] = (struct qn_group){kv, t->kv_block_bytes, t->kv_table[0], KV_COLS};
+	r->groups[KV_GROUP] = group_of(kv, t->kv_block_bytes, t->kv_table[0], KV_COLS);
 	r->batch = (struct qn_batch){.tok = t->tok + from, .pos = t->pos + from, .seq = t->seq + from,
 	                             .out = r->out, .groups = r->groups, .n_tok = n, .n_seq = N_SEQ,
 	                             .n_out = n_out, .n_group = N_GROUP};

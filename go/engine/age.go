@@ -10,7 +10,7 @@ func (s *Sequence) age(n int) error {
 	}
 	aging, err := s.table.Age()
 	if aging != nil {
-		s.e.mover.Age(s.e.device.pool, aging)
+		s.e.mover.Age(s.e.device.pool, s.e.kv, aging)
 		aging.Done()
 	}
 	return err
@@ -40,7 +40,7 @@ func (l *Loop) age() {
 	l.mu.Unlock()
 	_ = l.e.device.inTurn(func() error { // what is run cannot fail
 		for _, aging := range all {
-			l.e.mover.Age(l.e.device.pool, aging)
+			l.e.mover.Age(l.e.device.pool, l.e.kv, aging)
 		}
 		return nil
 	})

@@ -299,7 +299,11 @@ func (e *Engine) load(c Config) error {
 	if e.kv, err = kvcache.NewPool(budget, need.Layout, kv); err != nil {
 		return err
 	}
-	e.kv.Spread(e.device.nodes())
+	if nodes := e.device.nodes(); len(nodes) > 1 {
+		if err := e.kv.Place(nodes, e.model.KeptByHeads(len(nodes))); err != nil {
+			return err
+		}
+	}
 	e.tree = kvcache.NewTree(e.kv)
 	e.rows, e.owners, e.logits = make([]int32, 0, u.MaxOut), make([]int, 0, u.MaxOut), make([][]float32, u.MaxOut)
 	if e.runner, err = e.newRunner(e.model); err != nil {
@@ -346,8 +350,8 @@ func (e *Engine) newRunner(m *model.Model) (*model.Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	for i, g := range e.kv.Layout() {
-		r.Batch().SetState(i, e.kv.Memory(i), g.Bytes)
+	for i := range e.kv.Layout() {
+		r.Batch().SetUnits(i, kernel.Units(e.kv.Units(i)))
 	}
 	return r, nil
 }

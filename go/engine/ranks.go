@@ -113,8 +113,8 @@ func (e *Engine) leads(ctx context.Context) error {
 		return nil
 	}
 	var units []int
-	for i, g := range e.kv.Layout() {
-		units = append(units, len(e.kv.Memory(i))/g.Bytes)
+	for i := range e.kv.Layout() {
+		units = append(units, e.kv.Count(i))
 	}
 	if err := e.runner.Lead(ctx, e.lead, units); err != nil {
 		return err

@@ -75,7 +75,7 @@ func (h Heads) tiers(b *planBuilder, c *C.struct_qn_attend, window int) error {
 	}
 	c.n_tier = C.int32_t(len(h.Tiers))
 	for i, t := range h.Tiers {
-		b.use(groupUse{group: t.Group, bytes: h.in(t).reach(), window: window})
+		b.use(groupUse{group: t.Group, bytes: h.in(t).reach(), window: window, heads: h.NHeadKV})
 		c.tier[i] = C.struct_qn_tier{kv: place(t.Group, t.KVOffset), k_type: C.int32_t(t.KV.K), v_type: C.int32_t(t.KV.V)}
 	}
 	return nil
@@ -151,7 +151,7 @@ func (o StoreKV) fill(b *planBuilder, op *C.struct_qn_op) error {
 		}
 	}
 	if c.q_only = flag(o.QueriesOnly); !o.QueriesOnly {
-		b.use(groupUse{group: o.Group, bytes: o.reach(), window: 1})
+		b.use(groupUse{group: o.Group, bytes: o.reach(), window: 1, heads: o.NHeadKV})
 	}
 	if err := b.rotation(&c.rope, o.Rope, o.RopeAt, o.NRot, o.Table); err != nil {
 		return err
@@ -314,7 +314,7 @@ func (o Attend) fill(b *planBuilder, op *C.struct_qn_op) error {
 	c.window, c.chunked, c.ahead, c.span = C.int32_t(o.Window), flag(o.Chunked), C.int32_t(o.Ahead), C.int32_t(o.Bias.Span)
 	c.softcap, c.side, c.sight = C.float(o.Softcap), C.int32_t(o.Side), C.int32_t(o.Sight)
 	b.sided = b.sided || o.Side != AnySide
-	b.use(groupUse{group: o.Group, bytes: o.reach(), window: o.Window})
+	b.use(groupUse{group: o.Group, bytes: o.reach(), window: o.Window, heads: o.NHeadKV})
 	if err := beyond(&c.temp_log, o.Beyond); err != nil {
 		return err
 	}

@@ -23,6 +23,42 @@ type Group struct {
 	AgeFrom, AgeTo, AgeStep int
 }
 
+// Units is the memory of a group: units one after the other, or their parts in each of several places. It is outside the Go
+// heap and belongs to the caller.
+//
+// A group that has nothing but keys and values may be divided among places by their heads, of which each layer has a
+// multiple of Places: a place has the same number of each layer's, in their order, and no other bytes of a unit.
+type Units struct {
+	Memory []byte
+	Bytes  int // of a unit, in all places
+	Places int // 0 and 1: units are whole
+	Stride int // bytes from the parts in one place to those in the next
+}
+
+func (u Units) places() int { return max(u.Places, 1) }
+
+// n returns the number of units, all of which are in the memory.
+func (u Units) n() int {
+	p := u.places()
+	if u.Bytes < 1 || u.Bytes%(p*Align) != 0 && p > 1 || p == 1 && len(u.Memory)%u.Bytes != 0 || !aligned(u.Memory) {
+		panic(fmt.Sprintf("kernel: units of %d in %d bytes, in %d places", u.Bytes, len(u.Memory), p))
+	}
+	if p == 1 {
+		return len(u.Memory) / u.Bytes
+	}
+	if u.Stride < 1 || u.Stride%Align != 0 || len(u.Memory) < u.Stride*(p-1) {
+		panic(fmt.Sprintf("kernel: %d places every %d bytes of %d", p, u.Stride, len(u.Memory)))
+	}
+	return min(u.Stride, len(u.Memory)-u.Stride*(p-1)) / (u.Bytes / p)
+}
+
+func (u Units) c() C.struct_qn_group {
+	return C.struct_qn_group{
+		data: unsafe.Pointer(unsafe.SliceData(u.Memory)), unit_bytes: C.int64_t(u.Bytes / u.places()),
+		places: C.int32_t(u.Places), place_stride: C.int64_t(u.Stride),
+	}
+}
+
 // A Batch is the tokens of one forward pass, of any mix of sequences and positions. It is in C memory and is
 // refilled for each pass: Reset, then AddSeq for each sequence, followed by Add for each of its tokens.
 //
@@ -53,8 +89,8 @@ type batchGroup struct {
 	table []int32 // in C memory, [maxSeq][cols]
 	cols  int     // of a row of table
 	held  int     // units in the row of the sequence added last
-	mem   []byte
-	units int // in mem
+	state Units
+	units int // in it
 }
 
 // NewBatch allocates a batch for maxTok tokens of maxSeq sequences, with tables of up to maxBlocks blocks per
@@ -98,16 +134,18 @@ func NewBatch(maxTok, maxSeq, maxBlocks, maxOut int, groups []Group) (*Batch, er
 
 func ptr(v []int32) *C.int32_t { return (*C.int32_t)(unsafe.Pointer(unsafe.SliceData(v))) }
 
-// SetState sets the memory of a group: contiguous units of unitBytes each. It must be outside the Go heap;
-// the caller keeps ownership.
+// SetState sets the memory of a group, in which units are whole.
 func (b *Batch) SetState(group int, units []byte, unitBytes int) {
-	if unitBytes < 1 || len(units)%unitBytes != 0 || !aligned(units) {
-		panic(fmt.Sprintf("kernel: units of %d in %d bytes", unitBytes, len(units)))
-	}
+	b.SetUnits(group, Units{Memory: units, Bytes: unitBytes})
+}
+
+// SetUnits sets the memory of a group.
+func (b *Batch) SetUnits(group int, u Units) {
 	g := &b.groups[group]
-	g.c.data = unsafe.Pointer(unsafe.SliceData(units))
-	g.c.unit_bytes = C.int64_t(unitBytes)
-	g.mem, g.units = units, len(units)/unitBytes
+	table, cols := g.c.table, g.c.cols
+	g.state, g.units = u, u.n()
+	*g.c = u.c()
+	g.c.table, g.c.cols = table, cols
 }
 
 // Reset empties the batch.
@@ -363,8 +401,10 @@ func (b *Batch) mustServe(u groupUse) {
 	}
 	g := &b.groups[u.group]
 	switch {
-	case u.bytes > int(g.c.unit_bytes):
-		panic(fmt.Sprintf("kernel: group %q: units of %d bytes, the plan reaches %d into them", g.Name, g.c.unit_bytes, u.bytes))
+	case u.bytes > g.state.Bytes:
+		panic(fmt.Sprintf("kernel: group %q: units of %d bytes, the plan reaches %d into them", g.Name, g.state.Bytes, u.bytes))
+	case g.state.places() > 1 && (u.heads == 0 || u.heads%g.state.places() != 0):
+		panic(fmt.Sprintf("kernel: group %q: units in %d places, the plan has %d heads there, or something else", g.Name, g.state.places(), u.heads))
 	case u.perSequence != g.PerSequence:
 		panic(fmt.Sprintf("kernel: group %q: state of a sequence: %v, the plan has %v", g.Name, g.PerSequence, u.perSequence))
 	case g.Window > 0 && (u.window == 0 || u.window > g.Window):

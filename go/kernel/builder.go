@@ -26,6 +26,7 @@ type groupUse struct {
 	bytes       int  // of a unit, as far as the operation reaches into it
 	window      int  // positions that it looks at; 0: all
 	perSequence bool // it replaces the state of the sequence
+	heads       int  // of keys and values, which are all that it reaches; 0: it reaches something else
 }
 
 func (b *planBuilder) use(u groupUse) { b.uses = append(b.uses, u) }

@@ -529,7 +529,7 @@ func goldenConvert(t *testing.T, c *goldenCase) {
 		g.Add(0, int32(i))
 	}
 	g.run(t, StoreKV{Heads: Heads{NHead: 1, NHeadKV: 1, HeadDim: headDim, Col: [3]int{0, headDim, 2 * headDim}}, Scale: 1})
-	values := g.Batch.groups[0].mem[2*headDim*KVBlock:] // after the keys
+	values := g.Batch.groups[0].state.Memory[2*headDim*KVBlock:] // after the keys
 	for i := range tok * headDim {
 		got, w := binary.LittleEndian.Uint16(values[2*i:]), binary.LittleEndian.Uint16(want[2*i:])
 		if w&0x7fff == 0x7c00 { // an infinite value would spoil all attention: it stays at the largest

@@ -98,34 +98,48 @@ func (l *KeptLayers) Close() {
 // Shift moves the keys and values of positions at+by to end+by in the blocks of one table to positions at to
 // end in those of another, and rotates the keys back by as many positions. The tables may share blocks;
 // positions without a block (-1) in either are skipped. It panics on positions outside the tables.
-func (l *KeptLayers) Shift(pool *Pool, units []byte, unitBytes int, to, from []int32, at, end, by int) {
+func (l *KeptLayers) Shift(pool *Pool, u Units, to, from []int32, at, end, by int) {
 	pool.mustBeOpen()
 	if at < 0 || end < at || by < 1 || end > len(to)*KVBlock || end+by > len(from)*KVBlock {
 		panic(fmt.Sprintf("kernel: positions %d to %d shifted by %d, in %d blocks of %d", at, end, by, len(to), len(from)))
 	}
 	for _, id := range slices.Concat(to, from) {
-		if id < -1 || int(id) >= len(units)/unitBytes {
-			panic(fmt.Sprintf("kernel: KV block %d of %d", id, len(units)/unitBytes))
+		if id < -1 || int(id) >= u.n() {
+			panic(fmt.Sprintf("kernel: KV block %d of %d", id, u.n()))
 		}
 	}
-	l.mustFit(unitBytes)
-	rc := C.qn_kv_shift(pool.c, unsafe.Pointer(unsafe.SliceData(units)), C.int64_t(unitBytes), ptr(to), ptr(from),
-		C.int64_t(at), C.int64_t(end), C.int64_t(by), unsafe.SliceData(l.layers), C.int32_t(len(l.layers)))
+	l.mustFit(u.Bytes)
+	group := u.c()
+	rc := C.qn_kv_shift(pool.c, &group, ptr(to), ptr(from), C.int64_t(at),
+		C.int64_t(end), C.int64_t(by), unsafe.SliceData(l.layers), C.int32_t(len(l.layers)))
 	if rc != C.QN_OK {
 		panic("kernel: layers that keep something else")
 	}
 }
 
+// A KeptBlock is a block of a group and what its layers keep there.
+type KeptBlock struct {
+	Layers *KeptLayers
+	Units
+	ID int32
+}
+
+func (b KeptBlock) c() C.struct_qn_kv_block {
+	b.Layers.mustFit(b.Bytes)
+	if b.ID < 0 || int(b.ID) >= b.n() {
+		panic(fmt.Sprintf("kernel: KV block %d of %d", b.ID, b.n()))
+	}
+	return C.struct_qn_kv_block{group: b.Units.c(), layers: unsafe.SliceData(b.Layers.layers), unit: C.int32_t(b.ID)}
+}
+
 // Convert fills a block with the contents of another of the same positions, converted to its own types.
-func (l *KeptLayers) Convert(pool *Pool, block []byte, from *KeptLayers, old []byte) {
-	pool.mustBeOpen()
-	if len(l.layers) != len(from.layers) {
+func (p *Pool) Convert(to, from KeptBlock) {
+	p.mustBeOpen()
+	if len(to.Layers.layers) != len(from.Layers.layers) {
 		panic("kernel: blocks of different layers")
 	}
-	l.mustFit(len(block))
-	from.mustFit(len(old))
-	rc := C.qn_kv_convert(pool.c, unsafe.Pointer(unsafe.SliceData(block)), unsafe.SliceData(l.layers),
-		unsafe.Pointer(unsafe.SliceData(old)), unsafe.SliceData(from.layers), C.int32_t(len(l.layers)))
+	y, x := to.c(), from.c()
+	rc := C.qn_kv_convert(p.c, &y, &x, C.int32_t(len(to.Layers.layers)))
 	if rc != C.QN_OK {
 		panic("kernel: layers that keep something else")
 	}

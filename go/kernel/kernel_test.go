@@ -289,6 +289,18 @@ func TestBatchOfGroups(t *testing.T) {
 	panics("the plan looks at 0", func() { b.mustServe(groupUse{group: 1}) })
 	b.mustServe(groupUse{group: 1, window: 70, bytes: 64})
 	b.mustServe(groupUse{group: 2, perSequence: true})
+
+	b.SetUnits(0, Units{Memory: alloc(t, 640), Bytes: 128, Places: 2, Stride: 320})
+	if n := b.groups[0].units; n != 5 {
+		t.Errorf("%d units, want 5", n)
+	}
+	b.mustServe(groupUse{bytes: 128, heads: 4})
+	panics("reaches 129", func() { b.mustServe(groupUse{bytes: 129, heads: 4}) })
+	panics("in 2 places, the plan has 3 heads", func() { b.mustServe(groupUse{bytes: 128, heads: 3}) })
+	panics("in 2 places, the plan has 0 heads", func() { b.mustServe(groupUse{bytes: 128}) })
+	panics("in 3 places", func() { b.SetUnits(0, Units{Memory: alloc(t, 640), Bytes: 128, Places: 3, Stride: 192}) })
+	panics("2 places every 321 bytes", func() { b.SetUnits(0, Units{Memory: alloc(t, 640), Bytes: 128, Places: 2, Stride: 321}) })
+	panics("2 places every 704 bytes", func() { b.SetUnits(0, Units{Memory: alloc(t, 640), Bytes: 128, Places: 2, Stride: 704}) })
 }
 
 // What a file can get wrong is an error when the plan is built.

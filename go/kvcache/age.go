@@ -85,10 +85,9 @@ type Aging struct {
 
 // An AgedBlock is a block to be requantized into another group.
 type AgedBlock struct {
-	From, To int    // groups
-	Old, New []byte // its units
+	From, To int   // groups
+	Old, New int32 // its units there
 	block    int
-	unit     int32 // in To
 }
 
 // Age returns the blocks that must be requantized before the table grows, or nil if there are none. It fails
@@ -114,7 +113,7 @@ func (t *Table) Age() (*Aging, error) {
 				from-- // a younger one has it
 			}
 			need += uint64(g.Bytes)
-			a.Blocks = append(a.Blocks, AgedBlock{From: from, To: to, Old: p.unit(from, t.units[from][k]), block: k})
+			a.Blocks = append(a.Blocks, AgedBlock{From: from, To: to, Old: t.units[from][k], block: k})
 		}
 	}
 	if len(a.Blocks) == 0 {
@@ -125,8 +124,7 @@ func (t *Table) Age() (*Aging, error) {
 	}
 	for i := range a.Blocks {
 		b := &a.Blocks[i]
-		b.unit = p.take(b.To)
-		b.New = p.unit(b.To, b.unit)
+		b.New = p.take(b.To)
 	}
 	return a, nil
 }
@@ -137,6 +135,6 @@ func (a *Aging) Done() {
 		old := &a.table.units[b.From][b.block]
 		a.table.pool.drop(b.From, *old)
 		*old = -1
-		a.table.units[b.To][b.block] = b.unit
+		a.table.units[b.To][b.block] = b.New
 	}
 }

@@ -219,7 +219,7 @@ func (m *model) age(table *Table) error {
 	}
 	for _, b := range a.Blocks {
 		for i := range BlockTokens {
-			b.New[i] = b.Old[i] + byte(b.To-b.From)
+			m.pool.bytesOf(b.To, b.New)[i] = m.pool.bytesOf(b.From, b.Old)[i] + byte(b.To-b.From)
 		}
 	}
 	a.Done()
@@ -237,13 +237,13 @@ func (m *model) pass(table *Table, ids []int32) {
 			if in < 0 != (from == 0) || out < 0 || in == out {
 				m.t.Fatalf("group %s: a pass from %d reads state %d and writes %d", g.Name, from, in, out)
 			}
-			if in >= 0 && binary.LittleEndian.Uint64(m.pool.unit(i, in)) != hash(ids[:from]) {
+			if in >= 0 && binary.LittleEndian.Uint64(m.pool.bytesOf(i, in)) != hash(ids[:from]) {
 				m.t.Fatalf("group %s: the state after %d tokens is another one", g.Name, from)
 			}
 			if m.pool.groups[i].refs[out] != 1 {
 				m.t.Fatalf("group %s: a state that %d hold is written", g.Name, m.pool.groups[i].refs[out])
 			}
-			binary.LittleEndian.PutUint64(m.pool.unit(i, out), hash(ids))
+			binary.LittleEndian.PutUint64(m.pool.bytesOf(i, out), hash(ids))
 			continue
 		}
 		for pos := range ids {
@@ -260,7 +260,7 @@ func (m *model) pass(table *Table, ids []int32) {
 			if list[block] < 0 {
 				m.t.Fatalf("group %s: position %d of %d after %d has no block", g.Name, pos, len(ids), from)
 			}
-			b := m.pool.unit(i, list[block])
+			b := m.pool.bytesOf(i, list[block])
 			switch {
 			case pos >= from:
 				if m.pool.groups[i].refs[list[block]] != 1 {

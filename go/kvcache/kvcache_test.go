@@ -11,6 +11,9 @@ import (
 	"github.com/quern-llm/quern/go/mem"
 )
 
+// bytesOf returns the memory of a unit that lies in one place.
+func (p *Pool) bytesOf(group int, id int32) []byte { return p.unit(group, id)[0] }
+
 func newPool(t *testing.T, blocks int) *Pool {
 	t.Helper()
 	p, err := NewPool(mem.NewBudget(1<<20, "test"), NewLayout(Group{Bytes: 64}), uint64(64*blocks))
@@ -64,8 +67,8 @@ func TestForkCopiesOnWrite(t *testing.T) {
 	a := p.NewTable()
 	grow(t, a, 70)
 	for i, id := range a.Blocks(0) {
-		for j := range p.unit(0, id) {
-			p.unit(0, id)[j] = byte(10 + i)
+		for j := range p.bytesOf(0, id) {
+			p.bytesOf(0, id)[j] = byte(10 + i)
 		}
 	}
 	b := a.Fork()
@@ -79,7 +82,7 @@ func TestForkCopiesOnWrite(t *testing.T) {
 	if a.Blocks(0)[1] == b.Blocks(0)[1] {
 		t.Fatal("two tables may write the open block")
 	}
-	if got := p.unit(0, b.Blocks(0)[1])[5]; got != 11 {
+	if got := p.bytesOf(0, b.Blocks(0)[1])[5]; got != 11 {
 		t.Errorf("copied block has %d, want 11", got)
 	}
 	before := a.Blocks(0)[1]

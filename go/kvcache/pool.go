@@ -37,6 +37,7 @@ type units struct {
 	most   int
 	free   []int32 // backed by pages; used as a stack
 	bare   []int32 // whose pages were released
+	div    *divided
 }
 
 // NewPool creates a pool of so many bytes, reserved from the budget. Physical memory is allocated when units
@@ -72,18 +73,10 @@ func NewPool(budget *mem.Budget, layout Layout, bytes uint64) (*Pool, error) {
 	return p, nil
 }
 
-// Spread asks that units which are first written from now on be on these NUMA nodes in turns. Where a container
-// forbids it, they are on the nodes of the threads that write them.
-func (p *Pool) Spread(nodes []int) {
-	for _, g := range p.groups {
-		_ = g.region.Interleave(nodes)
-	}
-}
-
 // Layout returns the groups.
 func (p *Pool) Layout() Layout { return p.layout }
 
-// Memory returns the units of a group, contiguous.
+// Memory returns the memory of a group.
 func (p *Pool) Memory(group int) []byte { return p.groups[group].region.Bytes() }
 
 // Limit returns the bytes that the pool may use at present.
@@ -174,8 +167,10 @@ func (p *Pool) strip(n uint64) {
 		g := &p.groups[i]
 		for len(g.free) > 0 {
 			id := g.free[len(g.free)-1]
-			if err := g.region.Discard(int(id)*g.Bytes, g.Bytes); err != nil {
-				panic(fmt.Sprintf("kvcache: %v", err)) // cannot fail on our own mapping
+			for k := range g.places() {
+				if err := g.region.Discard(g.span(id, k)); err != nil {
+					panic(fmt.Sprintf("kvcache: %v", err)) // cannot fail on our own mapping
+				}
 			}
 			g.free, g.bare = g.free[:len(g.free)-1], append(g.bare, id)
 			p.touched -= uint64(g.Bytes)
@@ -207,10 +202,4 @@ func (p *Pool) drop(group int, id int32) {
 	case g.refs[id] == 1 && g.owner[id] != nil:
 		p.tree.engage(g.owner[id], -1)
 	}
-}
-
-// unit returns the memory of a unit.
-func (p *Pool) unit(group int, id int32) []byte {
-	size := p.layout[group].Bytes
-	return p.Memory(group)[int(id)*size:][:size]
 }

@@ -68,8 +68,8 @@ func TestStrip(t *testing.T) {
 	for g := range p.layout {
 		for _, id := range a.Blocks(g) {
 			if id >= 0 {
-				clear(p.unit(g, id))
-				p.unit(g, id)[0] = 7
+				clear(p.bytesOf(g, id))
+				p.bytesOf(g, id)[0] = 7
 			}
 		}
 	}
@@ -83,12 +83,12 @@ func TestStrip(t *testing.T) {
 		for g := range p.groups {
 			kept[g] = len(p.groups[g].free)
 			for _, id := range p.groups[g].free {
-				if p.unit(g, id)[0] != 7 {
+				if p.bytesOf(g, id)[0] != 7 {
 					t.Errorf("limit %d: a free unit lost its pages", c.limit)
 				}
 			}
 			for _, id := range p.groups[g].bare {
-				if p.unit(g, id)[0] != 0 {
+				if p.bytesOf(g, id)[0] != 0 {
 					t.Errorf("limit %d: a unit without pages has contents", c.limit)
 				}
 			}

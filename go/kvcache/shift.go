@@ -46,7 +46,7 @@ func (t *Table) Shift(at, n int) (*Shift, error) {
 			}
 			to[block] = p.take(i)
 			if from >= 0 && block == at/BlockTokens && at%BlockTokens > 0 {
-				copy(p.unit(i, to[block]), p.unit(i, int32(from)))
+				p.copyUnit(i, to[block], int32(from))
 			}
 		})
 		left := slices.DeleteFunc(slices.Clone(list), func(id int32) bool { return id < 0 || slices.Contains(to, id) })

@@ -29,7 +29,7 @@ func must(t testing.TB, err error) {
 func number(p *Pool, t *Table, group, from int, text byte) {
 	for pos := from; pos < t.Len(); pos++ {
 		if id := t.Blocks(group)[pos/BlockTokens]; id >= 0 {
-			copy(p.unit(group, id)[pos%BlockTokens*4:], []byte{text, byte(pos >> 8), byte(pos), 1})
+			copy(p.bytesOf(group, id)[pos%BlockTokens*4:], []byte{text, byte(pos >> 8), byte(pos), 1})
 		}
 	}
 }
@@ -40,7 +40,7 @@ func move(p *Pool, s *Shift, end int) {
 		for pos := s.At; pos < end; pos++ {
 			to, from := s.To[g][pos/BlockTokens], s.From[g][(pos+s.By)/BlockTokens]
 			if to >= 0 && from >= 0 {
-				copy(p.unit(g, to)[pos%BlockTokens*4:][:4], p.unit(g, from)[(pos+s.By)%BlockTokens*4:])
+				copy(p.bytesOf(g, to)[pos%BlockTokens*4:][:4], p.bytesOf(g, from)[(pos+s.By)%BlockTokens*4:])
 			}
 		}
 	}
@@ -112,14 +112,14 @@ func TestShift(t *testing.T) {
 				if pos >= keep {
 					was += by
 				}
-				if got := p.unit(g, a.Blocks(g)[pos/BlockTokens])[pos%BlockTokens*4:][:4]; got[0] != 'a' || int(got[1])<<8+int(got[2]) != was {
+				if got := p.bytesOf(g, a.Blocks(g)[pos/BlockTokens])[pos%BlockTokens*4:][:4]; got[0] != 'a' || int(got[1])<<8+int(got[2]) != was {
 					t.Fatalf("%s: group %d: position %d has %v, want %d", what, g, pos, got, was)
 				}
 			}
 		}
 		if other != nil {
 			for pos := range n {
-				if got := p.unit(0, other.Blocks(0)[pos/BlockTokens])[pos%BlockTokens*4:][:4]; int(got[1])<<8+int(got[2]) != pos {
+				if got := p.bytesOf(0, other.Blocks(0)[pos/BlockTokens])[pos%BlockTokens*4:][:4]; int(got[1])<<8+int(got[2]) != pos {
 					t.Fatalf("%s: position %d of the other has %v", what, pos, got)
 				}
 			}

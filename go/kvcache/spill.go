@@ -17,7 +17,7 @@ type Page struct {
 	Tokens    []int32  // of the text, up to the last one that the page has
 	From      int      // position of the first of them in its block
 	Part      int      // number in the layout
-	Units     [][]byte // memory of each of the part's groups
+	Units     [][]byte // memory of each of the part's groups, in pieces
 	held      *holding
 }
 
@@ -150,7 +150,7 @@ func (t *Tree) page(h *holding) *Page {
 		}
 	}
 	for k, g := range h.part.groups {
-		p.Units = append(p.Units, t.pool.unit(g, h.units[k]))
+		p.Units = append(p.Units, t.pool.unit(g, h.units[k])...)
 	}
 	return p
 }
@@ -349,7 +349,7 @@ func (t *Tree) Fetch(ns string, ids []int32) (*Table, []*Page, error) {
 		for _, g := range t.parts[m.Part].groups {
 			id := p.take(g)
 			table.units[g][at] = id
-			m.Units = append(m.Units, p.unit(g, id))
+			m.Units = append(m.Units, p.unit(g, id)...)
 		}
 	}
 	table.n, table.done = n, n

@@ -127,7 +127,7 @@ func (t *Table) grow(group, n int) {
 	if t.shared(group) {
 		last := &list[len(list)-1]
 		own := p.take(group)
-		copy(p.unit(group, own), p.unit(group, *last))
+		p.copyUnit(group, own, *last)
 		if p.copied != nil {
 			p.copied(group, own, *last)
 		}
@@ -317,8 +317,9 @@ func (t *Table) Free() {
 // ErrAged reports that blocks have already changed tiers for the next token.
 var ErrAged = errors.New("keys and values have just been stored for the next token; save them after it")
 
-// Parts calls f with the memory of each unit that a sequence needs to continue from here: for each group in
-// turn, the blocks visible to the next token, or the state.
+// Parts calls f with the memory of each unit that a sequence needs to continue from here, or of the pieces that a unit
+// lies in: for each group in turn, the blocks visible to the next token, or the state. It is the same bytes in any number
+// of places.
 func (t *Table) Parts(f func(part []byte) error) error {
 	for i, list := range t.units {
 		g := &t.pool.layout[i]
@@ -332,8 +333,10 @@ func (t *Table) Parts(f func(part []byte) error) error {
 			if id < 0 {
 				return ErrAged
 			}
-			if err := f(t.pool.unit(i, id)); err != nil {
-				return err
+			for _, piece := range t.pool.unit(i, id) {
+				if err := f(piece); err != nil {
+					return err
+				}
 			}
 		}
 	}

@@ -18,7 +18,7 @@ func seqIDs(seed int32, n int) []int32 {
 // fill writes what the kernels would: a function of the tokens up to a position.
 func fill(t *Table, ids []int32, from int) {
 	for pos := from; pos < len(ids); pos++ {
-		t.pool.unit(0, t.units[0][pos/BlockTokens])[pos%BlockTokens] = mark(ids[:pos+1])
+		t.pool.bytesOf(0, t.units[0][pos/BlockTokens])[pos%BlockTokens] = mark(ids[:pos+1])
 	}
 }
 
@@ -33,7 +33,7 @@ func mark(ids []int32) byte {
 // right tells whether every position of the table has what its tokens make it.
 func right(t *Table, ids []int32) bool {
 	for pos := range ids {
-		if t.pool.unit(0, t.units[0][pos/BlockTokens])[pos%BlockTokens] != mark(ids[:pos+1]) {
+		if t.pool.bytesOf(0, t.units[0][pos/BlockTokens])[pos%BlockTokens] != mark(ids[:pos+1]) {
 			return false
 		}
 	}

@@ -235,6 +235,13 @@ func newStepper(t *testing.T, m *Model, positions int) *stepper {
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
+	return newStepperOn(t, m, positions, pool, 1)
+}
+
+// newStepperOn returns a stepper on a pool of threads, with keys and values in so many places.
+func newStepperOn(t *testing.T, m *Model, positions int, pool *kernel.Pool, places int) *stepper {
+	t.Helper()
+	var err error
 	s := &stepper{}
 	s.r, err = NewRunner(m, RunnerConfig{
 		Pool: pool, Budget: mem.NewBudget(1<<28, "test"), MaxTokens: positions, MaxSeqs: 2,
@@ -249,8 +256,13 @@ func newStepper(t *testing.T, m *Model, positions int) *stepper {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.kv.Close() })
-	for i, g := range m.Layout {
-		s.r.Batch().SetState(i, s.kv.Memory(i), g.Bytes)
+	if places > 1 {
+		if err := s.kv.Place(slices.Repeat([]int{-1}, places), m.KeptByHeads(places)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range m.Layout {
+		s.r.Batch().SetUnits(i, kernel.Units(s.kv.Units(i)))
 	}
 	s.table = s.kv.NewTable()
 	return s

@@ -26,7 +26,7 @@ type Encoder struct {
 	width int // of a row of embeddings
 
 	probe   sync.Once
-	largest *projector.Input // the sizes of projector.Encoder.Largest
+	largest *projector.Input // see projector.Encoder.Largest
 }
 
 // A stage is a plan that runs over all tokens, slice by slice, before the next stage begins.
@@ -261,21 +261,13 @@ func (e *Encoder) BytesOf(in *projector.Input, threads int) uint64 {
 // Room returns the memory of the encoding of the largest picture on so many threads, of which the encoder makes so many rows or,
 // where it is cut into tiles, as many as they have.
 func (e *Encoder) Room(rows, threads int) uint64 {
-	e.probe.Do(func() { e.largest = sizesOf(e.Largest()) })
+	e.probe.Do(func() { e.largest = e.Largest() })
 	merge := max(e.Merge, 1)
 	n := e.Bytes(rows*merge*merge, rows, threads)
 	if e.largest != nil {
 		n = max(n, e.BytesOf(e.largest, threads))
 	}
 	return n
-}
-
-// sizesOf returns what BytesOf asks of an input, without its rows.
-func sizesOf(in *projector.Input) *projector.Input {
-	if in == nil {
-		return nil
-	}
-	return &projector.Input{Tokens: in.Tokens, Made: max(in.Rows(), in.Made), Again: sizesOf(in.Again)}
 }
 
 // Work returns how many multiply-adds an encoding of n tokens takes: those of products and of attention.

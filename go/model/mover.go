@@ -51,13 +51,12 @@ func (s *Survey) Shiftable(n int) error {
 // A Mover moves keys and values to other positions of their sequences, or requantizes them.
 type Mover struct {
 	groups []*kernel.KeptLayers
-	layout kvcache.Layout
 }
 
 // NewMover returns a Mover for the model, which must be Shiftable if shifts is set. The caller closes it
 // before the model.
 func (m *Model) NewMover(shifts bool) (*Mover, error) {
-	v := &Mover{layout: m.Layout}
+	v := &Mover{}
 	for i := range m.Layout {
 		kept := keptIn(m.program, i)
 		for _, k := range kept {
@@ -104,15 +103,19 @@ func keptIn(p *nn.Program, group int) (kept []kernel.KeptKV) {
 // Move moves the keys and values of a Shift.
 func (v *Mover) Move(threads *kernel.Pool, kv *kvcache.Pool, s *kvcache.Shift, end int) {
 	for i, g := range v.groups {
-		g.Shift(threads, kv.Memory(i), v.layout[i].Bytes, s.To[i], s.From[i], s.At, end, s.By)
+		g.Shift(threads, kernel.Units(kv.Units(i)), s.To[i], s.From[i], s.At, end, s.By)
 	}
 }
 
 // Age requantizes blocks of a table to the types of their new groups.
-func (v *Mover) Age(threads *kernel.Pool, a *kvcache.Aging) {
+func (v *Mover) Age(threads *kernel.Pool, kv *kvcache.Pool, a *kvcache.Aging) {
 	for _, b := range a.Blocks {
-		v.groups[b.To].Convert(threads, b.New, v.groups[b.From], b.Old)
+		threads.Convert(v.block(kv, b.To, b.New), v.block(kv, b.From, b.Old))
 	}
+}
+
+func (v *Mover) block(kv *kvcache.Pool, group int, id int32) kernel.KeptBlock {
+	return kernel.KeptBlock{Layers: v.groups[group], Units: kernel.Units(kv.Units(group)), ID: id}
 }
 
 // Close frees the Mover. Closing again is a no-op.

@@ -135,22 +135,37 @@ func TestOnNodes(t *testing.T) {
 		x.Close()
 	}
 
+	// Keys and values of one head in each place, and state that is whole.
 	const unit, units = 64 << 10, 256
-	kv, err := kvcache.NewPool(mem.NewBudget(1<<28, "a test"), kvcache.NewLayout(kvcache.Group{Bytes: unit}), unit*units)
+	layout := kvcache.NewLayout(kvcache.Group{Bytes: unit}, kvcache.Group{Bytes: unit, PerSequence: true})
+	kv, err := kvcache.NewPool(mem.NewBudget(1<<28, "a test"), layout, 2*unit*units)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer kv.Close()
-	kv.Spread(place.Nodes())
-	memory := kv.Memory(0)
-	for i := 0; i < len(memory); i += os.Getpagesize() {
-		memory[i] = 1
+	if err := kv.Place(place.Nodes(), [][]int{{unit / 2, unit / 2}, nil}); err != nil {
+		t.Fatal(err)
 	}
+	for group := range layout {
+		memory := kv.Memory(group)
+		for i := 0; i < len(memory); i += os.Getpagesize() {
+			memory[i] = 1
+		}
+	}
+	for k, p := range place.Places {
+		u := kv.Units(0)
+		on := pagesOn(t, u.Memory[k*u.Stride:][:u.Stride])
+		if len(on) != 1 || on[p.Node] == 0 {
+			t.Errorf("keys and values of the heads of node %d: %v pages by node", p.Node, on)
+		}
+		fmt.Printf("keys and values of place %d: %v pages by node\n", k, on)
+	}
+	memory := kv.Memory(1)
 	on := pagesOn(t, memory)
 	for _, p := range place.Places {
 		if share := on[p.Node] * len(place.Places); share*4 < 3*len(memory)/os.Getpagesize() {
-			t.Errorf("node %d has %d pages of keys and values of %d", p.Node, on[p.Node], len(memory)/os.Getpagesize())
+			t.Errorf("node %d has %d pages of state of %d", p.Node, on[p.Node], len(memory)/os.Getpagesize())
 		}
 	}
-	fmt.Printf("keys and values: %v pages by node\n", on)
+	fmt.Printf("state: %v pages by node\n", on)
 }

@@ -10,15 +10,21 @@ import (
 	"github.com/quern-llm/quern/go/mem"
 )
 
-// Every architecture gives the same bits with panels in several places as in one, also where a place has no panel of some
-// matrices.
+// Every architecture gives the same bits with panels, and keys and values, in several places as in one, also where a place
+// has no panel of some matrices.
 func TestArchitecturesInPlaces(t *testing.T) {
+	divided := map[int]int{} // groups of keys and values, by places
 	for _, path := range archFiles(t) {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".gguf"), func(t *testing.T) {
 			var want hashes
 			for places := 1; places <= 3; places++ {
-				m := inPlaces(t, path, places)
-				got, err := passes(m, newStepper(t, m, 64))
+				m, pool := inPlaces(t, path, places)
+				for _, layers := range m.KeptByHeads(places) {
+					if layers != nil {
+						divided[places]++
+					}
+				}
+				got, err := passes(m, newStepperOn(t, m, 64, pool, places))
 				switch {
 				case err != nil:
 					t.Fatal(err)
@@ -30,16 +36,19 @@ func TestArchitecturesInPlaces(t *testing.T) {
 			}
 		})
 	}
+	if divided[2] < 30 || divided[3] < 1 {
+		t.Errorf("keys and values of %d models are in two places, of %d in three", divided[2], divided[3])
+	}
 }
 
-// inPlaces loads the model of a file with panels in so many places, each packed by a thread of its own.
-func inPlaces(t *testing.T, path string, places int) *Model {
+// inPlaces loads the model of a file with panels in so many places, of two threads each.
+func inPlaces(t *testing.T, path string, places int) (*Model, *kernel.Pool) {
 	t.Helper()
-	at, nodes := make([]kernel.Thread, places), make([]int, places)
-	for k := range places {
-		at[k].Place, nodes[k] = k, -1
+	at, nodes := make([]kernel.Thread, 2*places), make([]int, places)
+	for k := range at {
+		at[k].Place, nodes[k/2] = k/2, -1
 	}
-	pool, err := kernel.NewPool(places, at)
+	pool, err := kernel.NewPool(len(at), at)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,5 +67,5 @@ func inPlaces(t *testing.T, path string, places int) *Model {
 		t.Fatalf("%d places: %v", places, err)
 	}
 	t.Cleanup(m.Close)
-	return m
+	return m, pool
 }

@@ -196,24 +196,19 @@ func (s *splitting) moveKV() {
 		}
 		return to
 	}
-	lists := slices.Concat([][]kernel.Op{s.p.Begin}, s.p.Encoder, s.p.Layers)
-	for _, o := range s.p.Outputs {
-		lists = append(lists, o.Ops)
-	}
-	if n := s.p.Next; n != nil {
-		lists = append(lists, n.Take, n.Keep)
-		for _, step := range n.Steps {
-			lists = append(lists, step.Step, step.Head)
-		}
-	}
-	for _, ops := range lists {
+	for _, ops := range s.p.Lists() {
 		for i, op := range ops {
-			v := reflect.New(reflect.TypeOf(op)).Elem()
-			v.Set(reflect.ValueOf(op))
-			relocate(v, moved)
-			ops[i] = v.Interface().(kernel.Op)
+			ops[i] = relocated(op, moved)
 		}
 	}
+}
+
+// relocated returns an operation with other offsets of its places.
+func relocated(op kernel.Op, moved func(group, offset int) int) kernel.Op {
+	v := reflect.New(reflect.TypeOf(op)).Elem()
+	v.Set(reflect.ValueOf(op))
+	relocate(v, moved)
+	return v.Interface().(kernel.Op)
 }
 
 // relocate replaces the offset of each place in a struct: fields Group and Offset or KVOffset side by side.

@@ -119,9 +119,13 @@ func TestSeeingGoesOn(t *testing.T) {
 	}
 }
 
-// answered is what answers of every API say of their prompt, and their text.
-type answered struct {
-	Usage struct {
+// Every API takes a picture, and makes the same prompt of it.
+func TestSeeingInEveryAPI(t *testing.T) {
+	t.Parallel()
+	s := seeing(t, "text/qwen3vl-4k.gguf", "mm/qwen3vl-f16.gguf")
+	png := inBase64(t, "small-224x160.png")
+	url := "data:image/jpeg;base64," + png // what it is called decides nothing
+	type usage struct {
 		Prompt    int `json:"prompt_tokens"`
 		Input     int `json:"input_tokens"`
 		CacheRead int `json:"cache_read_input_tokens"`
@@ -132,38 +136,11 @@ type answered struct {
 			Image int `json:"image_tokens"`
 		} `json:"input_tokens_details"`
 	}
-	Count   int `json:"input_tokens"`
-	Evals   int `json:"prompt_eval_count"`
-	Tokens  int `json:"tokens_evaluated"`
-	Message struct{ Content string }
-	Choices []struct{ Message struct{ Content string } }
-	Content any
-	Output  []struct{ Content []struct{ Text string } }
-}
-
-func (a answered) prompt() int {
-	return a.Usage.Prompt + a.Usage.Input + a.Usage.CacheRead + a.Count + a.Evals
-}
-
-func (a answered) text() (text string) {
-	switch {
-	case len(a.Choices) > 0:
-		return a.Choices[0].Message.Content
-	case len(a.Output) > 0:
-		return a.Output[0].Content[0].Text
-	case a.Content != nil:
-		text, _ = a.Content.([]any)[0].(map[string]any)["text"].(string)
-		return text
+	type answered struct {
+		Usage usage
+		Count int `json:"input_tokens"`
+		Evals int `json:"prompt_eval_count"`
 	}
-	return a.Message.Content
-}
-
-// Every API takes a picture, and makes the same prompt of it.
-func TestSeeingInEveryAPI(t *testing.T) {
-	t.Parallel()
-	s := seeing(t, "text/qwen3vl-4k.gguf", "mm/qwen3vl-f16.gguf")
-	png := inBase64(t, "small-224x160.png")
-	url := "data:image/jpeg;base64," + png // what it is called decides nothing
 	said := `{"type":"text","text":"What is it?"}`
 	chat := `"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"` + url + `","detail":"auto"}},` + said + `]}]`
 	first := fake.Post[answered](s, "/v1/chat/completions", `{`+chat+`,"max_tokens":2}`)
@@ -171,6 +148,7 @@ func TestSeeingInEveryAPI(t *testing.T) {
 	if images < 8 || n <= images {
 		t.Fatalf("%+v", first)
 	}
+	prompt := func(a answered) int { return a.Usage.Prompt + a.Usage.Input + a.Usage.CacheRead + a.Count + a.Evals }
 	for _, c := range []struct{ name, path, body string }{
 		{"base64 alone", "/v1/chat/completions", strings.ReplaceAll(`{`+chat+`,"max_tokens":2}`, url, png)},
 		{"a URL alone", "/v1/chat/completions", `{"max_tokens":2,"messages":[{"role":"user","content":[{"type":"image_url","image_url":"` + url + `"},` + said + `]}]}`},
@@ -184,7 +162,7 @@ func TestSeeingInEveryAPI(t *testing.T) {
 		{"ollama generate", "/api/generate", `{"stream":false,"options":{"num_predict":2},"prompt":"What is it?","images":["` + png + `"]}`},
 	} {
 		got := fake.Post[answered](s, c.path, c.body)
-		if got.prompt() != n {
+		if prompt(got) != n {
 			t.Errorf("%s: %+v, want %d tokens", c.name, got, n)
 		}
 		if c.name == "responses" && got.Usage.InputDetails.Image != images {
@@ -194,8 +172,8 @@ func TestSeeingInEveryAPI(t *testing.T) {
 	// Results of tools have pictures too.
 	plain := fake.Post[answered](s, "/v1/messages", `{"max_tokens":1,"tools":[{"name":"f","input_schema":{"type":"object"}}],"messages":[{"role":"user","content":"x"},{"role":"assistant","content":[{"type":"tool_use","id":"t1","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":[]}]}]}`)
 	shown := fake.Post[answered](s, "/v1/messages", `{"max_tokens":1,"tools":[{"name":"f","input_schema":{"type":"object"}}],"messages":[{"role":"user","content":"x"},{"role":"assistant","content":[{"type":"tool_use","id":"t1","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":[{"type":"image","source":{"type":"base64","data":"`+png+`"}}]}]}]}`)
-	if shown.prompt() < plain.prompt()+images {
-		t.Errorf("a picture in a result makes %d tokens of %d", shown.prompt(), plain.prompt())
+	if prompt(shown) < prompt(plain)+images {
+		t.Errorf("a picture in a result makes %d tokens of %d", prompt(shown), prompt(plain))
 	}
 	parts := fake.Post[answered](s, "/v1/chat/completions", `{"max_tokens":1,"messages":[{"role":"user","content":"x"},{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c","content":[{"type":"image_url","image_url":{"url":"`+url+`"}}]}]}`)
 	if parts.Usage.Details.Image != images {
@@ -211,6 +189,15 @@ func TestSeeingInEveryAPI(t *testing.T) {
 func TestVideos(t *testing.T) {
 	t.Parallel()
 	jpeg, png, gif := inBase64(t, "exif-1.jpg"), inBase64(t, "small-224x160.png"), inBase64(t, "two-frames-160x120.gif")
+	type answered struct {
+		Usage struct {
+			Prompt  int `json:"prompt_tokens"`
+			Details struct {
+				Image int `json:"image_tokens"`
+			} `json:"prompt_tokens_details"`
+		}
+		Choices []struct{ Message struct{ Content string } }
+	}
 	body := func(part string) string {
 		return `{"max_tokens":4,"temperature":0,"messages":[{"role":"user","content":[` + part + `,{"type":"text","text":"What moves?"}]}]}`
 	}
@@ -279,6 +266,27 @@ func TestVideosInEveryAPI(t *testing.T) {
 	png, gif := inBase64(t, "small-224x160.png"), inBase64(t, "two-frames-160x120.gif")
 	frames := png + "," + png + "," + png + "," + png
 	url := "data:video/jpeg;base64," + frames
+	type usage struct {
+		Prompt    int `json:"prompt_tokens"`
+		Input     int `json:"input_tokens"`
+		CacheRead int `json:"cache_read_input_tokens"`
+		Details   struct {
+			Image int `json:"image_tokens"`
+		} `json:"prompt_tokens_details"`
+		InputDetails struct {
+			Image int `json:"image_tokens"`
+		} `json:"input_tokens_details"`
+	}
+	type answered struct {
+		Usage   usage
+		Count   int `json:"input_tokens"`
+		Evals   int `json:"prompt_eval_count"`
+		Tokens  int `json:"tokens_evaluated"`
+		Message struct{ Content string }
+		Choices []struct{ Message struct{ Content string } }
+		Content any
+		Output  []struct{ Content []struct{ Text string } }
+	}
 	said := `{"type":"text","text":"What moves?"}`
 	chat := func(part string) string {
 		return `{"max_tokens":4,"temperature":0,"messages":[{"role":"user","content":[` + part + `,` + said + `]}]}`
@@ -289,6 +297,7 @@ func TestVideosInEveryAPI(t *testing.T) {
 	if images == 0 || n == still.Usage.Prompt {
 		t.Fatalf("%d tokens, %d of them of pictures; of a picture %+v", n, images, still)
 	}
+	prompt := func(a answered) int { return a.Usage.Prompt + a.Usage.Input + a.Usage.CacheRead + a.Count + a.Evals }
 	responses := func(part string) string {
 		return `{"max_output_tokens":4,"temperature":0,"input":[{"role":"user","content":[` + part + `,{"type":"input_text","text":"What moves?"}]}]}`
 	}
@@ -304,17 +313,26 @@ func TestVideosInEveryAPI(t *testing.T) {
 		{"ollama", "/api/chat", ollama},
 	} {
 		got := fake.Post[answered](s, c.path, c.body)
-		if got.prompt() != n {
+		if prompt(got) != n {
 			t.Errorf("%s: %+v, want %d tokens", c.name, got, n)
 		}
-		if answer := got.text(); got.Count == 0 && answer != says {
+		answer := got.Message.Content
+		switch {
+		case len(got.Choices) > 0:
+			answer = got.Choices[0].Message.Content
+		case len(got.Output) > 0:
+			answer = got.Output[0].Content[0].Text
+		case got.Content != nil:
+			answer, _ = got.Content.([]any)[0].(map[string]any)["text"].(string)
+		}
+		if got.Count == 0 && answer != says {
 			t.Errorf("%s: says %q, want %q", c.name, answer, says)
 		}
 	}
 	// A rate moves the times, in Responses as in chat completions.
 	slow := fake.Post[answered](s, "/v1/chat/completions", chat(`{"type":"video_url","video_url":{"url":"`+url+`","fps":0.01}}`))
-	if got := fake.Post[answered](s, "/v1/responses", responses(`{"type":"input_video","video_url":"`+url+`","fps":0.01}`)); got.prompt() != slow.Usage.Prompt || got.prompt() == n {
-		t.Errorf("slowly %d tokens, want %d, and else %d", got.prompt(), slow.Usage.Prompt, n)
+	if got := fake.Post[answered](s, "/v1/responses", responses(`{"type":"input_video","video_url":"`+url+`","fps":0.01}`)); prompt(got) != slow.Usage.Prompt || prompt(got) == n {
+		t.Errorf("slowly %d tokens, want %d, and else %d", prompt(got), slow.Usage.Prompt, n)
 	}
 	// Results of tools have videos too.
 	called := fake.Post[answered](s, "/v1/responses", `{"max_output_tokens":1,"input":[{"role":"user","content":"x"},{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":[{"type":"input_video","video_url":"`+url+`"}]}]}`)

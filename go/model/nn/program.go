@@ -44,6 +44,21 @@ func (p *Program) Blocks() [][]kernel.Op {
 	return all
 }
 
+// Lists returns the operations of all parts.
+func (p *Program) Lists() [][]kernel.Op {
+	all := slices.Concat([][]kernel.Op{p.Begin}, p.Encoder, p.Layers)
+	for _, o := range p.Outputs {
+		all = append(all, o.Ops)
+	}
+	if n := p.Next; n != nil {
+		all = append(all, n.Take, n.Keep)
+		for _, s := range n.Steps {
+			all = append(all, s.Step, s.Head)
+		}
+	}
+	return all
+}
+
 // An Output is a named result of a Program: operations on the tokens for which it is requested, or on given rows, and
 // the buffer that then has its rows.
 type Output struct {

@@ -151,8 +151,7 @@ func (e *Encoder) queriedInput(p *picture.RGB) *Input {
 func (e *Encoder) ocrTiles(k *Keys, most int) {
 	e.Least = k.IntOr("preproc_min_tiles", 2, 1, maxTiles)
 	e.Most = k.IntOr("preproc_max_tiles", max(most, e.Least), e.Least, maxTiles)
-	checkTiles(k, e.Side, 1)
-	checkTiles(k, e.sam.small*e.Patch, e.Most)
+	e.checkTiles(k, 1)
 }
 
 // ocrInput returns the input of pictures that are beside each other, whose rows are in lines over all of them.

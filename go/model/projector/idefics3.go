@@ -16,7 +16,7 @@ var idefics3 = Kind{
 		e.Merge = k.IntOr("projector.scale_factor", 2, 1, maxMerge)
 		e.Edge = k.IntOr("preproc_image_size", e.Side, e.Side, maxSide)
 		across := (e.Edge + e.Side - 1) / e.Side
-		checkTiles(k, e.Side, across*across)
+		e.checkTiles(k, across*across)
 		e.swapped(k, "v.")
 		e.fixedPositions(k)
 		k.Config.Norm = kernel.LayerNorm

@@ -14,7 +14,7 @@ var internvl = Kind{
 		e.Merge = k.IntOr("projector.scale_factor", 2, 1, maxMerge)
 		least := k.IntOr("preproc_min_tiles", 1, 1, maxTiles)
 		most := k.IntOr("preproc_max_tiles", max(12, least), least, maxTiles) // InternVL's processor has 12
-		checkTiles(k, e.Side, most)
+		e.checkTiles(k, most)
 		e.Grids = prepare.Grids(least, most)
 		e.fixedPositions(k)
 		e.exactGELU()

@@ -20,7 +20,7 @@ var llama4 = Kind{
 				}
 			}
 		}
-		checkTiles(k, e.Side, 9)
+		e.checkTiles(k, 9)
 		e.exactGELU()
 		e.LastClass = true
 		e.fixedPositions(k)

@@ -14,7 +14,7 @@ var minicpmv46 = Kind{
 		if e.Merge = k.IntOr("projector.scale_factor", 4, 2, 4); e.Merge == 3 {
 			k.Fail("projector.scale_factor", "3, want 2 or 4")
 		}
-		checkTiles(k, e.Side, maxSlices+1)
+		e.checkTiles(k, maxSlices+1)
 		e.swapped(k, "v.")
 		e.squarePositions(k)
 		k.Config.Norm, k.Config.PostEps = kernel.LayerNorm, 1e-6

@@ -61,7 +61,7 @@ func (e *Encoder) pinpoints(k *Keys, wide bool) {
 			k.Fail(key, "%d by %d, want multiples of %d up to %d", h, w, e.Side, maxSide)
 		}
 		g := prepare.Grid{Columns: int(w) / e.Side, Rows: int(h) / e.Side}
-		checkTiles(k, e.Side, g.Columns*g.Rows)
+		e.checkTiles(k, g.Columns*g.Rows)
 		e.Grids = append(e.Grids, g)
 	}
 	if len(list)%2 != 0 || len(list) == 0 {

@@ -15,7 +15,7 @@ import (
 var resampler = Kind{
 	Name: "resampler",
 	config: func(e *Encoder, k *Keys) {
-		checkTiles(k, e.Side, maxSlices+1)
+		e.checkTiles(k, maxSlices+1)
 		e.swapped(k, "v.")
 		e.squarePositions(k)
 		k.Config.Norm = kernel.LayerNorm

@@ -19,7 +19,7 @@ var step3vl = Kind{
 			k.Fail("projector.scale_factor", "%d, want 4", n)
 		}
 		e.Edge = k.IntOr("preproc_image_size", 3024, 1, maxSide) // max_image_size of its processor
-		checkTiles(k, e.Side, 1)
+		e.checkTiles(k, 1)
 		if step3Window%e.Patch != 0 || e.Side%e.Patch != 0 {
 			k.Fail("patch_size", "%d, want one of which some make %d pixels and %d", e.Patch, step3Window, e.Side)
 		}

@@ -10,19 +10,22 @@ import (
 
 // Limits of tiles. Files beyond them are corrupt.
 const (
-	maxTiles = 64
-	maxTiled = 1 << 24 // pixels of all tiles
+	maxTiles  = 64
+	maxPixels = 1 << 26 // of all tiles
 )
 
 // checkTiles checks that so many tiles are of a size that can be.
-func checkTiles(k *Keys, side, n int) {
-	if n > maxTiles || n*side*side > maxTiled {
-		k.Fail("image_size", "%d, for up to %d tiles, want at most %d with %d pixels", side, n, maxTiles, maxTiled)
+func (e *Encoder) checkTiles(k *Keys, n int) {
+	if n > maxTiles || n*e.Side*e.Side > maxPixels {
+		k.Fail("image_size", "%d, for up to %d tiles, want at most %d with %d pixels", e.Side, n, maxTiles, maxPixels)
 	}
 }
 
+// maxProbe bounds the pixels of the picture of Largest.
+const maxProbe = 1 << 24
+
 // Largest returns the largest input of a picture that is cut into as many tiles as there may be, whose tiles may be read at once;
-// nil: pictures are not cut.
+// nil: pictures are not cut, or are too large to find out.
 func (e *Encoder) Largest() (largest *Input) {
 	w, h := 0, 0
 	for _, g := range e.Grids {
@@ -34,7 +37,7 @@ func (e *Encoder) Largest() (largest *Input) {
 		h = e.sam.small * e.Patch
 		w = h * e.Most
 	}
-	if w*h == 0 {
+	if w*h == 0 || w*h > maxProbe {
 		return nil
 	}
 	for _, part := range e.See(&picture.RGB{Width: w, Height: h, Pix: make([]byte, 3*w*h)}) {

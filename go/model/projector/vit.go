@@ -252,9 +252,6 @@ func (e *Encoder) exactGELU() {
 	}
 }
 
-// maxPixels bounds the pixels of a picture.
-const maxPixels = 1 << 26
-
 // pixelLimits reads between how many pixels pictures have; otherwise it is so many rows.
 func (e *Encoder) pixelLimits(k *Keys, low, high int) {
 	each := e.Patch * e.Patch * e.Merge * e.Merge
