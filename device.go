@@ -1,13 +1,16 @@
 package quern
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/launch"
+	"github.com/quern-llm/quern/go/machine"
 )
 
 // A DeviceConfig says which part of the machine models have. The zero value is all that the process may use: its CPUs,
@@ -16,6 +19,9 @@ type DeviceConfig struct {
 	Threads int    // 0: as many as are of use
 	CPUs    []int  // that the threads may run on; nil: all that the process may use
 	Memory  uint64 // bytes, at most; 0: what is free
+	// How threads, weights and keys and values are spread over NUMA nodes: "auto" (also ""), "off", "distribute", "isolate"
+	// or "numactl", which mean what they do for the program's --numa.
+	NUMA string
 }
 
 // A Device is threads and memory that models share: their passes take turns on the threads, and what they reserve comes
@@ -38,7 +44,11 @@ func NewDevice(c DeviceConfig) (*Device, error) {
 	if c.Threads < 0 {
 		return nil, invalid("DeviceConfig.Threads is below 0; give 0 for as many as are of use")
 	}
-	config, err := launch.DeviceSettings{Threads: c.Threads, CPUs: c.CPUs, Memory: c.Memory}.Config()
+	numa, err := machine.ParseNUMA(cmp.Or(c.NUMA, machine.NUMAAuto.String()))
+	if err != nil {
+		return nil, invalid(fmt.Sprintf("DeviceConfig.NUMA is %q: %v", c.NUMA, err))
+	}
+	config, err := launch.DeviceSettings{Threads: c.Threads, CPUs: c.CPUs, NUMA: numa, Memory: c.Memory}.Config()
 	if err != nil {
 		return nil, classify(err, ErrInvalid)
 	}

@@ -598,6 +598,25 @@ func TestDevice(t *testing.T) {
 	}
 }
 
+// A device is spread over NUMA nodes as it is told, with the same text, and refuses other words.
+func TestDeviceOnNodes(t *testing.T) {
+	t.Parallel()
+	for _, numa := range []string{"", "auto", "off", "distribute", "isolate", "numactl"} {
+		d, err := quern.NewDevice(quern.DeviceConfig{Threads: 2, NUMA: numa})
+		if err != nil {
+			t.Fatalf("%s: %v", numa, err)
+		}
+		if got := complete(t, openWith(t, quern.Demo, quern.WithDevice(d)), story(12)).Text(); got != goesOn {
+			t.Errorf("%s: %q", numa, got)
+		}
+		d.Close()
+	}
+	_, err := quern.NewDevice(quern.DeviceConfig{NUMA: "mirror"})
+	if !errors.Is(err, quern.ErrInvalid) || !strings.Contains(err.Error(), `DeviceConfig.NUMA is "mirror"`) || !strings.Contains(err.Error(), "distribute") {
+		t.Errorf("mirror: %v", err)
+	}
+}
+
 // Nothing is left of models that are opened and closed many times.
 func TestNothingIsLeft(t *testing.T) {
 	times := 1000

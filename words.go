@@ -17,6 +17,7 @@ var inOptions = strings.NewReplacer(
 	"--threads", "DeviceConfig.Threads",
 	"--cpu-mask, --cpu-range:", "DeviceConfig.CPUs:",
 	"--cpu-mask and --cpu-range name", "DeviceConfig.CPUs names",
+	"--numa", "DeviceConfig.NUMA",
 	"--model-draft", "WithDraft",
 	"--chat-template", "WithChatTemplate",
 	"--lora", "WithAdapter",

@@ -288,17 +288,20 @@ static struct qn_pool *new_pool(const struct qn_thread *threads, int32_t n)
 	return p;
 }
 
+/* CPUs that Linux may be built for are fewer; cpu_set_t has 1024. */
+#define CPUS_MAX (1 << 16)
+
 /* A CPU that is not ours to use leaves the thread where it was, which is only slower. */
 static void keep_on(pthread_t thread, const struct qn_thread *at)
 {
-	cpu_set_t set;
+	unsigned long set[CPUS_MAX / 8 / sizeof(unsigned long)] = {0};
+	const int each = 8 * (int)sizeof set[0];
 
-	CPU_ZERO(&set);
 	for (int i = 0; i < at->n_cpus; i++)
-		if (at->cpus[i] >= 0 && at->cpus[i] < CPU_SETSIZE)
-			CPU_SET((unsigned)at->cpus[i], &set);
+		if (at->cpus[i] >= 0 && at->cpus[i] < CPUS_MAX)
+			set[at->cpus[i] / each] |= 1ul << at->cpus[i] % each;
 	if (at->n_cpus)
-		pthread_setaffinity_np(thread, sizeof set, &set);
+		pthread_setaffinity_np(thread, sizeof set, (const cpu_set_t *)set);
 }
 
 /* Ends the threads that were started: all before number n. */

@@ -101,7 +101,10 @@ func (d *Device) start(threads int, place machine.Placement) error {
 }
 
 // Compile-time check: what is placed fits the pool.
-var _ [kernel.MaxPlaces]struct{} = [machine.MaxPlaces]struct{}{}
+var (
+	_ [kernel.MaxPlaces]struct{}  = [machine.MaxPlaces]struct{}{}
+	_ [kernel.MaxThreads]struct{} = [machine.MaxThreads]struct{}{}
+)
 
 // Threads returns where n threads of a pool run.
 func Threads(place machine.Placement, n int) ([]kernel.Thread, error) {

@@ -137,8 +137,11 @@ func (m *Machine) Threads() int {
 	if q, ok := m.Quota(); ok && q.CPUs < float64(n) {
 		n = int(math.Floor(q.CPUs))
 	}
-	return max(n, 1)
+	return min(max(n, 1), MaxThreads)
 }
+
+// MaxThreads is the maximum number of threads, as kernel.Pool has it.
+const MaxThreads = 1024
 
 // WorkerCPUs returns the CPUs to pin n workers to, one each: one hyperthread of every
 // core before the second of any, filling one NUMA node after the other. It returns nil

@@ -77,6 +77,48 @@ var unlike = files(plain(8), "sys/devices/system/cpu/online: 0-7", "sys/devices/
 	"sys/devices/system/cpu/cpu2/topology/thread_siblings_list: 2-3\nsys/devices/system/cpu/cpu3/topology/thread_siblings_list: 2-3",
 	node(0, "0-3", "1000", "10 21"), node(1, "4-7", "2000", "21 10"))
 
+// A machine of more nodes than there are places, and of more cores than a pool has threads: it is said, and the limits are
+// kept.
+func TestHugeMachine(t *testing.T) {
+	const nodes, each = MaxPlaces + 1, 32
+	parts := []string{plain(nodes * each), fmt.Sprintf("sys/devices/system/node/online: 0-%d", nodes-1)}
+	for k := range nodes {
+		parts = append(parts, node(k, fmt.Sprintf("%d-%d", k*each, (k+1)*each-1), "1000", strings.Repeat("10 ", nodes)))
+	}
+	m, err := ReadFS(files(parts...), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := m.Threads()
+	if n != MaxThreads || len(m.Nodes) != nodes || len(m.CPUs) != nodes*each {
+		t.Errorf("%d threads on %d CPUs of %d nodes", n, len(m.CPUs), len(m.Nodes))
+	}
+	for _, numa := range []NUMA{NUMAAuto, NUMADistribute} {
+		m.NUMA = numa
+		sane(t, m, n)
+		if p := m.Place(n); p.Places != nil || !strings.Contains(p.Why, "65 NUMA nodes") || !strings.Contains(p.Why, "64 at most") {
+			t.Errorf("%v: %s, in %d places", numa, p.Why, len(p.Places))
+		}
+	}
+	m.NUMA = NUMAOff
+	if p := m.Place(n); strings.Contains(p.Why, "NUMA") {
+		t.Errorf("off: %s", p.Why)
+	}
+	some := m.CPUs[1500:]
+	var ids []int
+	for _, c := range some {
+		ids = append(ids, c.ID)
+	}
+	if err := m.Restrict(ids); err != nil {
+		t.Fatal(err)
+	}
+	m.NUMA = NUMAAuto
+	sane(t, m, len(ids))
+	if p := m.Place(len(ids)); len(p.Places) != 19 || len(p.CPUs) != len(ids) || p.CPUs[len(ids)-1] != nodes*each-1 {
+		t.Errorf("CPUs 1500 and on: %d places, %d CPUs", len(p.Places), len(p.CPUs))
+	}
+}
+
 func TestNodes(t *testing.T) {
 	m, err := ReadFS(eightNodes, nil)
 	if err != nil {

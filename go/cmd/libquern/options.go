@@ -86,9 +86,10 @@ func readDevice(text string) (c quern.DeviceConfig, err error) {
 		Threads int    `json:"threads"`
 		Memory  uint64 `json:"memory"`
 		CPUs    []int  `json:"cpus"`
+		NUMA    string `json:"numa"`
 	}
 	err = decode("the options", text, &o)
-	return quern.DeviceConfig{Threads: o.Threads, Memory: o.Memory, CPUs: o.CPUs}, err
+	return quern.DeviceConfig{Threads: o.Threads, Memory: o.Memory, CPUs: o.CPUs, NUMA: o.NUMA}, err
 }
 
 // add adds an option that is given.

@@ -93,6 +93,7 @@ static void bad_input(int64_t model)
 	want(quern_read(model, "{}", &out) == QUERN_INVALID && quern_read(model, NULL, &out) == QUERN_INVALID);
 	want(quern_read(model, "{\"tokens\": [-1]}", &out) == QUERN_INVALID && out == NULL);
 	want(quern_device("{\"threads\": -1}") == QUERN_INVALID && strstr(quern_last_error(), "threads"));
+	want(quern_device("{\"numa\": \"mirror\"}") == QUERN_INVALID && strstr(quern_last_error(), "numa is"));
 	want(quern_open("demo", "{\"device\": 1152921504606846976}") == QUERN_INVALID);
 	want(quern_chat(model, "{\"audio\": \"UklGRg==\"}") > 0);
 	want(quern_chat(0, STORY) == QUERN_INVALID && quern_chat(-5, STORY) == QUERN_INVALID);
@@ -171,7 +172,7 @@ static void reads(int64_t model)
 static void devices(void)
 {
 	char *info, options[64];
-	int64_t device = quern_device("{\"threads\": 2, \"memory\": 1073741824}"), models[2];
+	int64_t device = quern_device("{\"threads\": 2, \"memory\": 1073741824, \"numa\": \"off\"}"), models[2];
 	snprintf(options, sizeof options, "{\"context_length\": 256, \"device\": %lld}", (long long)device);
 	for (int i = 0; i < 2; i++) {
 		models[i] = quern_open("demo", options);
