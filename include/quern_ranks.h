@@ -50,20 +50,34 @@ const uint32_t *qn_ranks_begin(struct qn_ranks *g, const uint32_t *ask);
 
 /*
  * at[r], n[r]: the piece of rank r, n[r] bytes behind QN_RANKS_HEAD others; each 64-byte aligned. This rank's is
- * sent, those of others are written. With to >= 0, only rank `to` receives. All ranks call it with the same n and to,
- * and with the same `step`, which says what for. An error is that of all exchanges after it, and stops the pass and all
- * others: QN_ETIMEOUT where others take 20 times as long as this rank ever did between two exchanges, and 5 s at least.
+ * sent, those of others are written. With to >= 0, only rank `to` receives, from the ranks whose pieces are not empty;
+ * nobody waits for the others. All ranks call it with the same n and to, and with the same `step`, which says what for.
+ * An error is that of all exchanges after it, and stops the pass and all others: QN_ETIMEOUT where others take 20 times
+ * as long as this rank ever did between two exchanges, and what qn_ranks_patience() says at least.
  */
 int qn_ranks_exchange(struct qn_ranks *g, uint8_t *const *at, const size_t *n, int32_t to, uint32_t step);
+
+/* How long a rank waits for others at least, in ns; 5 s unless this is called. */
+void qn_ranks_patience(struct qn_ranks *g, int64_t least_ns);
+
+/* A pass has ended: what the rank did since the last exchange is time that it computed. */
+void qn_ranks_end(struct qn_ranks *g);
 
 /* The error of the exchanges, QN_OK where there was none. */
 int qn_ranks_failed(const struct qn_ranks *g);
 
-/* What exchanges have moved since the rank was opened: their number, the bytes of own pieces, and the time in them. */
-struct qn_ranks_moved {
-	int64_t shares, bytes, ns;
+/*
+ * What a rank has done in passes since it was opened: it computed between exchanges, was in exchanges, where it waited
+ * for others most of the time, and sent bytes of its own pieces to each. Of another rank the times are what it said of
+ * itself in the last exchange whose pieces this one received. Any thread may ask.
+ */
+struct qn_ranks_load {
+	int64_t computed_ns, waited_ns, bytes;
 };
-struct qn_ranks_moved qn_ranks_moved(const struct qn_ranks *g);
+struct qn_ranks_load qn_ranks_load(const struct qn_ranks *g, int32_t rank);
+
+/* The number of exchanges since the rank was opened. Any thread may ask. */
+int64_t qn_ranks_shares(const struct qn_ranks *g);
 
 /* Sends a message to rank `to`, -1: to all others. */
 int qn_ranks_send(struct qn_ranks *g, int32_t to, const void *msg, size_t n);

@@ -67,14 +67,14 @@ static int mpi_exchange(struct qn_ranks *g, uint8_t *const *at, const size_t *n,
 
 		if (n[from] > INT_MAX || n[g->rank] > INT_MAX)
 			return QN_EINVAL;
-		if (to < 0 || to == g->rank)
+		if (n[from] && (to < 0 || to == g->rank))
 			rc |= MPI_Irecv(at[from], (int)n[from], MPI_BYTE, from, TAG_PIECE, MPI_COMM_WORLD,
 			                &requests[count++]);
 	}
 	for (int32_t i = 1; i < g->n; i++) {
 		const int32_t r = (g->rank + i) % g->n;
 
-		if (to < 0 || to == r)
+		if (n[g->rank] && (to < 0 || to == r))
 			rc |= MPI_Isend(at[g->rank], (int)n[g->rank], MPI_BYTE, r, TAG_PIECE, MPI_COMM_WORLD,
 			                &requests[count++]);
 	}

@@ -5,7 +5,10 @@
 #include "quern_ranks.h"
 
 struct transport {
-	/* See qn_ranks_exchange(). at[r] is where the head of a piece begins, and n[r] counts it. */
+	/*
+	 * See qn_ranks_exchange(). at[r] is where the head of a piece begins, and n[r] counts it; 0: there is none, and
+	 * nothing is sent. Only ranks that send or receive something call it.
+	 */
 	int (*exchange)(struct qn_ranks *g, uint8_t *const *at, const size_t *n, int32_t to, int64_t timeout_ns);
 	int (*send)(struct qn_ranks *g, int32_t to, const void *msg, size_t n); /* to one */
 	int (*recv)(struct qn_ranks *g, int32_t from, void *msg, size_t room, size_t *n, int64_t timeout_ns);
@@ -22,8 +25,10 @@ struct qn_ranks {
 	uint64_t pass;
 	const uint32_t *ask; /* of qn_ranks_begin() */
 	uint32_t stop;
-	struct qn_ranks_moved moved;
-	int64_t since;      /* the end of the last exchange */
+	int64_t shares;                         /* exchanges */
+	struct qn_ranks_load load[QN_RANKS_MAX]; /* of others what they last said, and of all the bytes */
+	int64_t since;      /* the end of the last exchange, or of a pass */
+	int64_t least_ns;   /* of patience; 0: the usual */
 	int64_t longest_ns; /* what this rank lately computed between two at most */
 };
 

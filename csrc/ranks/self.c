@@ -27,8 +27,11 @@ struct group {
 	int left[QN_RANKS_MAX]; /* of each rank: it is closed */
 	const uint8_t *piece[QN_RANKS_MAX]; /* of each rank that waits */
 	size_t bytes[QN_RANKS_MAX];
-	struct message *queue[QN_RANKS_MAX][QN_RANKS_MAX]; /* [from][to], the first first */
+	struct message *queue[2][QN_RANKS_MAX][QN_RANKS_MAX]; /* [kind][from][to], the first first */
 };
+
+/* What is queued. */
+enum { MESSAGE, PIECE };
 
 struct self {
 	struct qn_ranks g;
@@ -83,8 +86,8 @@ static int meet(struct group *all, const struct timespec *end)
 	return late ? QN_ETIMEOUT : QN_EBROKEN;
 }
 
-/* Pieces stay where they are until all ranks that receive have copied them. */
-static int self_exchange(struct qn_ranks *g, uint8_t *const *at, const size_t *n, int32_t to, int64_t timeout_ns)
+/* Pieces stay where they are until all ranks have copied them. */
+static int gather(struct qn_ranks *g, uint8_t *const *at, const size_t *n, int64_t timeout_ns)
 {
 	struct group *all = group_of(g);
 	const struct timespec end = later(timeout_ns);
@@ -98,7 +101,7 @@ static int self_exchange(struct qn_ranks *g, uint8_t *const *at, const size_t *n
 	if (rc != QN_OK)
 		return rc;
 	for (int32_t r = 0; r < g->n; r++) {
-		if (r == g->rank || (to >= 0 && to != g->rank))
+		if (r == g->rank)
 			continue;
 		fits &= all->bytes[r] == n[r];
 		if (all->bytes[r] == n[r])
@@ -110,7 +113,7 @@ static int self_exchange(struct qn_ranks *g, uint8_t *const *at, const size_t *n
 	return rc != QN_OK ? rc : fits ? QN_OK : QN_EDESYNC;
 }
 
-static int self_send(struct qn_ranks *g, int32_t to, const void *msg, size_t n)
+static int put(struct qn_ranks *g, int kind, int32_t to, const void *text, size_t n)
 {
 	struct group *all = group_of(g);
 	struct message **last, *m = malloc(sizeof *m + n);
@@ -120,13 +123,13 @@ static int self_send(struct qn_ranks *g, int32_t to, const void *msg, size_t n)
 		return QN_ENOMEM;
 	m->next = NULL;
 	m->n = n;
-	memcpy(m->text, msg, n);
+	memcpy(m->text, text, n);
 	pthread_mutex_lock(&all->lock);
 	if (all->broken || all->left[to]) {
 		free(m);
 		rc = QN_EBROKEN;
 	} else {
-		for (last = &all->queue[g->rank][to]; *last; last = &(*last)->next)
+		for (last = &all->queue[kind][g->rank][to]; *last; last = &(*last)->next)
 			;
 		*last = m;
 		pthread_cond_broadcast(&all->changed);
@@ -135,12 +138,13 @@ static int self_send(struct qn_ranks *g, int32_t to, const void *msg, size_t n)
 	return rc;
 }
 
-static int self_recv(struct qn_ranks *g, int32_t from, void *msg, size_t room, size_t *n, int64_t timeout_ns)
+/* Waits for the first of a queue, forever with timeout_ns 0. */
+static int take(struct qn_ranks *g, int kind, int32_t from, int64_t timeout_ns, struct message **m)
 {
 	struct group *all = group_of(g);
-	struct message **first = &all->queue[from][g->rank], *m;
+	struct message **first = &all->queue[kind][from][g->rank];
 	const struct timespec end = later(timeout_ns);
-	int rc = QN_OK, late = 0;
+	int late = 0;
 
 	pthread_mutex_lock(&all->lock);
 	while (!*first && !all->broken && !all->left[from] && !late) {
@@ -149,12 +153,51 @@ static int self_recv(struct qn_ranks *g, int32_t from, void *msg, size_t room, s
 		else
 			pthread_cond_wait(&all->changed, &all->lock);
 	}
-	m = *first;
-	if (m)
-		*first = m->next;
+	*m = *first;
+	if (*m)
+		*first = (*m)->next;
 	pthread_mutex_unlock(&all->lock);
-	if (!m)
-		return late ? QN_ETIMEOUT : QN_EBROKEN;
+	return *m ? QN_OK : late ? QN_ETIMEOUT : QN_EBROKEN;
+}
+
+/* Who sends to one rank does not wait for it. */
+static int self_exchange(struct qn_ranks *g, uint8_t *const *at, const size_t *n, int32_t to, int64_t timeout_ns)
+{
+	int rc = QN_OK;
+
+	if (to < 0)
+		return gather(g, at, n, timeout_ns);
+	if (to != g->rank)
+		return put(g, PIECE, to, at[g->rank], n[g->rank]);
+	for (int32_t r = 0; r < g->n && rc == QN_OK; r++) {
+		struct message *m;
+
+		if (r == g->rank || !n[r])
+			continue;
+		rc = take(g, PIECE, r, timeout_ns, &m);
+		if (rc != QN_OK)
+			break;
+		if (m->n == n[r])
+			memcpy(at[r], m->text, n[r]);
+		else
+			rc = QN_EDESYNC;
+		free(m);
+	}
+	return rc;
+}
+
+static int self_send(struct qn_ranks *g, int32_t to, const void *msg, size_t n)
+{
+	return put(g, MESSAGE, to, msg, n);
+}
+
+static int self_recv(struct qn_ranks *g, int32_t from, void *msg, size_t room, size_t *n, int64_t timeout_ns)
+{
+	struct message *m;
+	int rc = take(g, MESSAGE, from, timeout_ns, &m);
+
+	if (rc != QN_OK)
+		return rc;
 	if (m->n > room)
 		rc = QN_ETOOLONG;
 	else
@@ -175,8 +218,8 @@ static void self_interrupt(struct qn_ranks *g)
 
 static void group_free(struct group *all)
 {
-	for (int32_t i = 0; i < all->n * all->n; i++)
-		for (struct message *m = all->queue[i / all->n][i % all->n], *next; m; m = next) {
+	for (int32_t i = 0; i < 2 * all->n * all->n; i++)
+		for (struct message *m = all->queue[i % 2][i / 2 / all->n][i / 2 % all->n], *next; m; m = next) {
 			next = m->next;
 			free(m);
 		}

@@ -113,12 +113,48 @@ static void gathers(struct qn_pool *const pools[], int n_tok, int apart, int to)
 	together(ranks, RANKS);
 	for (int r = 0; r < RANKS; r++) {
 		check_true(qn_ranks_failed(g[r]) == QN_OK, "rank %d failed: %d", r, qn_ranks_failed(g[r]));
-		check_true(qn_ranks_moved(g[r]).shares == 1, "%d shares", (int)qn_ranks_moved(g[r]).shares);
+		check_true(qn_ranks_shares(g[r]) == 1, "%d shares", (int)qn_ranks_shares(g[r]));
 		for (int i = 0; (to < 0 || to == r) && i < n_tok; i++)
 			check_floats("x", ranks[r].x + i * WIDE + cut[0], all + i * WIDE + cut[0],
 			             cut[RANKS] - cut[0]);
 		if (to < 0 || to == r)
 			check_bytes("activations", ranks[r].act, all_act, (int64_t)act_size(n_tok));
+		qn_ranks_close(g[r]);
+	}
+	guard_free_all();
+}
+
+/* One rank hands columns to another: the third is not waited for, and counts the exchange when it comes to it. */
+static void hands(struct qn_pool *const pools[], int n_tok, int to)
+{
+	static const int32_t one[RANKS + 1] = {48, 48, 272, 272};
+	const int32_t third = 2 - to;
+	struct qn_ranks *g[RANKS];
+	struct rank ranks[RANKS];
+	float *all = guard_alloc(sizeof *all * (size_t)(n_tok * WIDE));
+	uint8_t *all_act = guard_alloc(act_size(n_tok));
+
+	check_at(check_sets, "rank 1 hands %d rows to rank %d", n_tok, to);
+	for (int i = 0; i < n_tok * WIDE; i++)
+		all[i] = rnd_normal();
+	memset(all_act, 0, act_size(n_tok));
+	check_true(qn_ranks_self(g, RANKS) == QN_OK, "no ranks");
+	for (int r = 0; r < RANKS; r++) {
+		rank_open(&ranks[r], g[r], pools[r], n_tok, 0, all, all_act);
+		ranks[r].op.share.n_part = 1;
+		ranks[r].op.share.part[0].cut = one;
+		ranks[r].op.share.part[0].own = one[r];
+		ranks[r].op.share.to = to;
+		check_true(qn_plan_check(&ranks[r].op, 1, ranks[r].bufs, N_BUF) == QN_OK, "refused");
+	}
+	rank_run(&ranks[1]); /* it does not wait, either */
+	rank_run(&ranks[to]);
+	for (int i = 0; i < n_tok; i++)
+		check_floats("x", ranks[to].x + i * WIDE + one[0], all + i * WIDE + one[0], one[RANKS] - one[0]);
+	rank_run(&ranks[third]);
+	for (int r = 0; r < RANKS; r++) {
+		check_true(qn_ranks_failed(g[r]) == QN_OK, "rank %d failed: %d", r, qn_ranks_failed(g[r]));
+		check_true(qn_ranks_shares(g[r]) == 1, "%d shares", (int)qn_ranks_shares(g[r]));
 		qn_ranks_close(g[r]);
 	}
 	guard_free_all();
@@ -282,6 +318,8 @@ void check_share(void)
 		gathers(pools, 57, apart, -1); /* more than one thread copies alone */
 		gathers(pools, 57, apart, RANKS - 1);
 	}
+	hands(pools, 1, 0);
+	hands(pools, 57, RANKS - 1);
 	stops(pools);
 	fails(pools);
 	messages();

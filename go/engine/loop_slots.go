@@ -77,6 +77,7 @@ func (l *Loop) Status() Status {
 	if st, ok := l.e.model.Stream(); ok {
 		s.Stream = &st
 	}
+	s.Ranks = l.e.ranksStatus()
 	return s
 }
 

@@ -19,6 +19,8 @@ type Ranks struct {
 	// Lost is called once, with the reason, when another rank has ended or does not answer: no pass can run any more. It
 	// may be nil.
 	Lost func(error)
+	// Slow is called when others have waited for a rank for a minute. It may be nil.
+	Slow func(model.Slow)
 
 	invited bool // the others were told to load a model, which they do once
 }
@@ -130,11 +132,13 @@ func (e *Engine) watch() {
 	defer close(e.watched)
 	tick := time.NewTicker(pingEvery)
 	defer tick.Stop()
+	slow := slowWatch{loads: e.config.Ranks.loads, shares: e.config.Ranks.Shares, slow: e.config.Ranks.Slow}
 	for {
 		select {
 		case <-e.watching:
 			return
-		case <-tick.C:
+		case now := <-tick.C:
+			slow.look(now)
 		}
 		err := e.device.inTurn(func() error { return e.lead.Ping(pingEvery, pongAfter) })
 		if err != nil {

@@ -18,6 +18,7 @@ type Status struct {
 	Cost   Cost
 	Stream *stream.Stats // of streamed weights; nil for others
 	Drafts *DraftStatus  // nil: no model drafts
+	Ranks  *RanksStatus  // nil: the model is not divided
 }
 
 // DraftStatus describes a draft model.

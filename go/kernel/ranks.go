@@ -32,7 +32,7 @@ var (
 )
 
 // Ranks is this process's place in a group of processes that run plans together, each with a slice of the model. It is
-// not safe for concurrent use, except for Rank, Count and Break.
+// not safe for concurrent use, except for Rank, Count, Load, Shares and Break.
 type Ranks struct {
 	c   *C.struct_qn_ranks
 	pin runtime.Pinner // of the Stop of a pass
@@ -96,17 +96,22 @@ func ranksStatus(rc C.int) error {
 	return status(rc, "ranks")
 }
 
-// Moved is what exchanges have moved since the ranks were opened.
-type Moved struct {
-	Shares, Bytes int64 // Bytes: that this rank has sent to each other
-	Time          time.Duration
+// A RankLoad is what a rank has done in passes since the ranks were opened.
+type RankLoad struct {
+	Computed time.Duration // between exchanges
+	Waited   time.Duration // in exchanges, most of it for others
+	Bytes    int64         // that it has sent to each other
 }
 
-// Moved returns what this rank has exchanged.
-func (g *Ranks) Moved() Moved {
-	m := C.qn_ranks_moved(g.c)
-	return Moved{int64(m.shares), int64(m.bytes), time.Duration(m.ns)}
+// Load returns what a rank has done; of another its times up to the last exchange in which this one has heard of it. It is
+// safe for concurrent use until Close.
+func (g *Ranks) Load(rank int) RankLoad {
+	l := C.qn_ranks_load(g.c, C.int32_t(rank))
+	return RankLoad{time.Duration(l.computed_ns), time.Duration(l.waited_ns), int64(l.bytes)}
 }
+
+// Shares returns how often this rank has exchanged something with others. It is safe for concurrent use until Close.
+func (g *Ranks) Shares() int64 { return int64(C.qn_ranks_shares(g.c)) }
 
 // Send sends a message to a rank, or to Everyone else.
 func (g *Ranks) Send(to int, msg []byte) error {

@@ -272,11 +272,14 @@ func TestSharesOfRanks(t *testing.T) {
 		sent := 0.0
 		weights := uint64(0)
 		for r, m := range all {
-			moved := m.ranks.Moved()
-			if moved.Shares != int64(passes*(4*layers+1)) {
-				t.Errorf("%d ranks: %d shares in %d passes, want %d each", n, moved.Shares, passes, 4*layers+1)
+			if shares := m.ranks.Shares(); shares != int64(passes*(4*layers+1)) {
+				t.Errorf("%d ranks: %d shares in %d passes, want %d each", n, shares, passes, 4*layers+1)
 			}
-			sent += float64(moved.Bytes) / float64(n)
+			sent += float64(m.ranks.Load(r).Bytes) / float64(n)
+			if told, own := all[0].ranks.Load(r), m.ranks.Load(r); told.Bytes != own.Bytes || told.Computed == 0 ||
+				told.Computed > own.Computed || told.Waited > own.Waited {
+				t.Errorf("rank 0 knows %+v of rank %d, which has %+v", told, r, own)
+			}
 			weights += m.weights.partBytes(1)
 			if part := float64(m.weights.partBytes(1)) / float64(one[0].weights.partBytes(1)); math.Abs(part*float64(n)-1) > 0.05 {
 				t.Errorf("rank %d of %d has %.3f of the weights", r, n, part)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -61,6 +62,12 @@ func TestServeRanks(t *testing.T) {
 			} {
 				if status, answer := s.post(c.path, c.body); status != 400 || !strings.Contains(fmt.Sprint(answer), "stays loaded") {
 					t.Errorf("%v: %s: %d %v", args, c.path, status, answer)
+				}
+			}
+			_, metrics := s.get("/metrics")
+			for _, m := range []string{"compute_seconds", "wait_seconds", "sent_bytes"} {
+				if !regexp.MustCompile(`quern_rank_` + m + `_total\{model="[^"]+",rank="1"\} .*[1-9]`).MatchString(metrics) {
+					t.Errorf("%v: no %s of rank 1", args, m)
 				}
 			}
 			s.post("/api/generate", `{"model":"demo","prompt":"Once","stream":false,"keep_alive":0,"options":{"num_predict":2}}`)

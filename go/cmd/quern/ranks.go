@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/signal"
 	"strconv"
@@ -80,6 +81,11 @@ func (f *rankFlags) join(ctx context.Context, path string, d launch.DeviceSettin
 		logs.Error().Err(err).Msg("a rank of the model is lost: the server ends, to be started anew with all of them")
 		time.AfterFunc(time.Second, func() { os.Exit(exitLost) }) // until then requests are told
 	}
+	slow := func(s model.Slow) {
+		split := strings.Trim(strings.ReplaceAll(fmt.Sprint(s.Shares), " ", ","), "[]")
+		logs.Warn().Int("rank", s.Rank).Str("rank_split", split).
+			Msgf("the other ranks wait for rank %d in %.0f %% of their passes' time; --rank-split %s would balance them", s.Rank, 100*s.Waits, split)
+	}
 	if f.threads > 0 {
 		file, err := openFile(path)
 		if err != nil {
@@ -94,7 +100,7 @@ func (f *rankFlags) join(ctx context.Context, path string, d launch.DeviceSettin
 			file.Close()
 			return nil, nil, err
 		}
-		r.Lost, r.Shares = lost, f.shares
+		r.Lost, r.Slow, r.Shares = lost, slow, f.shares
 		return r, func(error) {
 			if err := wait(); err != nil && !errors.Is(err, engine.ErrRanks) {
 				logs.Error().Err(err).Msg("a rank has failed")
@@ -110,7 +116,7 @@ func (f *rankFlags) join(ctx context.Context, path string, d launch.DeviceSettin
 		g.Close()
 		return nil, nil, usagef("--ranks mpi: the job has one process; start it as mpirun -np 2 quern-mpi ..., or by srun")
 	}
-	r = &engine.Ranks{Ranks: model.Ranks{Group: g, Shares: f.shares}, Version: rankVersion(), Lost: lost}
+	r = &engine.Ranks{Ranks: model.Ranks{Group: g, Shares: f.shares}, Version: rankVersion(), Lost: lost, Slow: slow}
 	return r, func(err error) {
 		if err != nil {
 			return // MPI_Finalize would wait for ranks that go on. A process that ends without it, with an error, ends the job

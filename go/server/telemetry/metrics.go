@@ -312,6 +312,15 @@ func (m *ModelMetrics) collect(out chan<- prometheus.Metric, s engine.Status, at
 		counter("quern_stream_experts_total", "Experts that were needed.", float64(st.Misses), "found", "no")
 		counter("quern_stream_errors_total", "Reads that failed.", float64(st.Errors))
 	}
+	if r := s.Ranks; r != nil {
+		counter("quern_rank_exchanges_total", "Exchanges between the ranks of the model.", float64(r.Exchanges))
+		for i, l := range r.Loads {
+			rank := strconv.Itoa(i)
+			counter("quern_rank_compute_seconds_total", "Time in passes that a rank computed.", l.Computed.Seconds(), "rank", rank)
+			counter("quern_rank_wait_seconds_total", "Time in passes that a rank waited for others.", l.Waited.Seconds(), "rank", rank)
+			counter("quern_rank_sent_bytes_total", "Bytes that a rank has sent to each other.", float64(l.Bytes), "rank", rank)
+		}
+	}
 	if m.c.VLLM {
 		m.collectVLLM(out, s, busy)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/quern-llm/quern/go/diskcache"
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/generate"
+	"github.com/quern-llm/quern/go/kernel"
 )
 
 var update = flag.Bool("update", false, "write testdata/metrics.txt anew")
@@ -68,6 +69,10 @@ func TestPage(t *testing.T) {
 	var s engine.Status
 	number(reflect.ValueOf(&s).Elem(), &n)
 	s.KV.Bytes += 1000
+	s.Ranks.Loads = make([]kernel.RankLoad, 2)
+	for i := range s.Ranks.Loads {
+		number(reflect.ValueOf(&s.Ranks.Loads[i]).Elem(), &n)
+	}
 	m.Model("c").Read(func() engine.Status { return s })
 	m.http.WithLabelValues("/v1/x", "POST", "200").Inc()
 	seen := map[string]bool{}
