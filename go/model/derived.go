@@ -3,6 +3,7 @@ package model
 import (
 	"fmt"
 	"runtime"
+	"slices"
 
 	"github.com/quern-llm/quern/go/internal/panics"
 	"github.com/quern-llm/quern/go/kernel"
@@ -19,6 +20,12 @@ func (w *weights) Squares(name, norm string) ([]float64, error) {
 	m, ok := w.byName[name]
 	if !ok || m.asked().N != 1 {
 		return nil, fmt.Errorf("tensor %q is not one matrix for products", name)
+	}
+	if slices.Contains(w.elsewhere, m) { // nothing that this rank computes depends on it
+		if !w.bound {
+			return nil, nil
+		}
+		return make([]float64, m.Out), nil
 	}
 	if m.squares == nil && m.panels != nil {
 		rows, err := w.packed.squares(name, m.Out)

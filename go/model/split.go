@@ -17,6 +17,8 @@ type Ranks struct {
 	// Least is how many bytes of weights a product has at least for its rows to be divided if its result has to be
 	// exchanged for nothing else than that; 0: LeastDivided.
 	Least int
+	// Layers divides the model by whole layers, which ranks compute one after another.
+	Layers bool
 }
 
 // LeastDivided is what a rank reads from memory in the time of an exchange over a fast network, about 30 us at 300 GB/s.
@@ -81,6 +83,9 @@ type panels struct{ from, to int }
 // split returns the program of a rank, and what it has of the matrices. w has these as a whole, or the parts that an
 // earlier call has returned for other weights of the same file.
 func (r Ranks) split(p *nn.Program, w *weights) (*nn.Program, map[string][]panels) {
+	if r.Layers {
+		return r.byLayers(p)
+	}
 	whole := map[string]bool{}
 	for {
 		s := &splitting{

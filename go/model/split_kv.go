@@ -181,6 +181,11 @@ func (s *splitting) moveKV() {
 			saved[place{t.Group, t.KVOffset}] = bytes(h.NHeadKV) - bytes(s.of(k, h).NHeadKV)
 		}
 	}
+	s.takeOut(saved)
+}
+
+// takeOut makes units smaller by so many bytes at places, and moves what is behind them.
+func (s *splitting) takeOut(saved map[place]int) {
 	if len(saved) == 0 {
 		return
 	}

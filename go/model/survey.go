@@ -79,6 +79,11 @@ func (s *Survey) Split(r Ranks) (*Survey, error) {
 	if s.file.Packed() {
 		return nil, fmt.Errorf("a packed file cannot be divided among ranks; give the one that it was made of")
 	}
+	if r.Layers {
+		if err := canStage(s.Config); err != nil {
+			return nil, err
+		}
+	}
 	mine := *s
 	mine.ranks, mine.finds = r, [3]*find{}
 	packed, err := mine.find(Packed)

@@ -37,7 +37,7 @@ func (w *weights) unknown(cfg *nn.Config) error {
 // used returns the names of the tensors that a program uses.
 func (w *weights) used() map[string]bool {
 	used := map[string]bool{}
-	for _, m := range w.mats {
+	for _, m := range slices.Concat(w.mats, w.elsewhere) {
 		for _, t := range m.parts {
 			used[t.Name] = true
 		}

@@ -28,6 +28,9 @@ type weights struct {
 	guess  map[int]guess       // of experts that layers will need
 	panels map[string][]panels // what this rank has of matrices of which it does not have all, by key
 	mats   []*matrix
+
+	elsewhere []*matrix // that other ranks have, and this one does not
+
 	vecs   []*vector
 	made   []*vector // what the architecture computes, see Floats
 	byName map[string]*matrix
@@ -266,6 +269,11 @@ func rowsOf(t *gguf.Tensor, in, from, n int) *gguf.Tensor {
 // keep adds a matrix in its final form.
 func (w *weights) keep(key string, m *matrix) {
 	w.shorten(key, m)
+	if list := w.panels[key]; list != nil && len(list) == 0 { // another rank has it
+		m.Name = key
+		w.byName[key], w.elsewhere = m, append(w.elsewhere, m)
+		return
+	}
 	m.divide(w.panels[key])
 	// A matrix made of several tensors must be copied together, and interleaved rows must be separated, so
 	// these are packed as well. A draft head is small and used often.
