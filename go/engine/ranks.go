@@ -21,6 +21,10 @@ type Ranks struct {
 	Lost func(error)
 	// Slow is called when others have waited for a rank for a minute. It may be nil.
 	Slow func(model.Slow)
+	// Choose has the engine divide the model by rows or by layers, whatever is predicted to be faster; Chosen is called with
+	// the prediction, and may be nil.
+	Choose bool
+	Chosen func(model.Prediction, model.Network)
 
 	invited bool // the others were told to load a model, which they do once
 }
@@ -71,6 +75,9 @@ func (c *Config) divided(s *model.Survey) (*model.Survey, error) {
 		return nil, fmt.Errorf("%s, a model of speech, is %w", s.Config.Arch, errDivided)
 	case s.Config.Head.Arch != "": // the others have not joined it to their files
 		return nil, fmt.Errorf("a head that drafts (%s) is %w; leave out --model-draft", s.Config.Head.Arch, errDivided)
+	}
+	if err := c.Ranks.choose(s, c.Device); err != nil {
+		return nil, err
 	}
 	return s.Split(c.Ranks.Ranks)
 }
@@ -132,7 +139,8 @@ func (e *Engine) watch() {
 	defer close(e.watched)
 	tick := time.NewTicker(pingEvery)
 	defer tick.Stop()
-	slow := slowWatch{loads: e.config.Ranks.loads, shares: e.config.Ranks.Shares, slow: e.config.Ranks.Slow}
+	r := e.config.Ranks
+	slow := slowWatch{loads: r.loads, shares: r.Shares, layers: r.Layers, slow: r.Slow}
 	for {
 		select {
 		case <-e.watching:

@@ -40,6 +40,7 @@ const (
 type slowWatch struct {
 	loads  func() []kernel.RankLoad
 	shares []int
+	layers bool
 	slow   func(model.Slow) // may be nil
 
 	since time.Time
@@ -57,7 +58,7 @@ func (w *slowWatch) look(now time.Time) {
 	for i := range w.had {
 		did[i].Computed, did[i].Waited = has[i].Computed-w.had[i].Computed, has[i].Waited-w.had[i].Waited
 	}
-	slow, found := model.Slowest(did, w.shares)
+	slow, found := model.Slowest(did, w.shares, w.layers)
 	w.since, w.had = now, has
 	if busy := did[0].Computed + did[0].Waited; busy < slowBusy {
 		return

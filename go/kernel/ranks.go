@@ -13,6 +13,8 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
+	"sync/atomic"
 	"time"
 	"unsafe"
 )
@@ -36,6 +38,8 @@ var (
 type Ranks struct {
 	c   *C.struct_qn_ranks
 	pin runtime.Pinner // of the Stop of a pass
+
+	heard [MaxRanks]struct{ computed, waited atomic.Int64 } // by messages
 }
 
 // ThreadRanks returns n ranks that are goroutines of this process. The caller closes each.
@@ -107,8 +111,25 @@ type RankLoad struct {
 // safe for concurrent use until Close.
 func (g *Ranks) Load(rank int) RankLoad {
 	l := C.qn_ranks_load(g.c, C.int32_t(rank))
-	return RankLoad{time.Duration(l.computed_ns), time.Duration(l.waited_ns), int64(l.bytes)}
+	h := &g.heard[rank]
+	return RankLoad{
+		Computed: time.Duration(max(int64(l.computed_ns), h.computed.Load())),
+		Waited:   time.Duration(max(int64(l.waited_ns), h.waited.Load())),
+		Bytes:    int64(l.bytes),
+	}
 }
+
+// Heard records the times that another rank has told by a message, for those whose pieces this one does not receive.
+func (g *Ranks) Heard(rank int, l RankLoad) {
+	g.heard[rank].computed.Store(int64(l.Computed))
+	g.heard[rank].waited.Store(int64(l.Waited))
+}
+
+// End ends a pass: the rank has computed since its last exchange.
+func (g *Ranks) End() { C.qn_ranks_end(g.c) }
+
+// Patience is how long this rank waits for others in an exchange, at least.
+func (g *Ranks) Patience(least time.Duration) { C.qn_ranks_patience(g.c, C.int64_t(least)) }
 
 // Shares returns how often this rank has exchanged something with others. It is safe for concurrent use until Close.
 func (g *Ranks) Shares() int64 { return int64(C.qn_ranks_shares(g.c)) }
@@ -139,4 +160,37 @@ func (g *Ranks) Close() {
 		g.pin.Unpin()
 		g.c = nil
 	}
+}
+
+// Exchanges measures how long ranks need to exchange so many bytes, of all together: the median of some rounds. All ranks
+// call it at the same time, with the same numbers.
+func (g *Ranks) Exchanges(bytes, rounds int) (time.Duration, error) {
+	const line, warm = 64, 3
+	n := g.Count()
+	each := (bytes/n + line - 1) / line * line
+	room := calloc(n*(C.QN_RANKS_HEAD+each)+line, 1)
+	defer free(room)
+	at := (*[MaxRanks]*C.uint8_t)(calloc(MaxRanks, int(unsafe.Sizeof(uintptr(0)))))
+	defer free(unsafe.Pointer(at))
+	size := (*[MaxRanks]C.size_t)(calloc(MaxRanks, C.sizeof_size_t))
+	defer free(unsafe.Pointer(size))
+	for r := range n {
+		skip := (line - int(uintptr(room)%line)) % line
+		at[r] = (*C.uint8_t)(unsafe.Add(room, skip+r*(C.QN_RANKS_HEAD+each)))
+		size[r] = C.size_t(bytes / n)
+	}
+	g.Begin(nil)
+	defer g.End()
+	var took []time.Duration
+	for i := range warm + rounds {
+		start := time.Now()
+		if rc := C.qn_ranks_exchange(g.c, &at[0], &size[0], C.int32_t(Everyone), 0); rc != C.QN_OK {
+			return 0, ranksStatus(rc)
+		}
+		if i >= warm {
+			took = append(took, time.Since(start))
+		}
+	}
+	slices.Sort(took)
+	return took[len(took)/2], nil
 }

@@ -19,8 +19,9 @@ const worthSaying = 0.2
 
 // Slowest returns the rank that others wait for, given what all did in some time and their shares (nil: the same). It
 // reports false where nobody waits for long. The rank that computes most waits for the network alone; what others wait
-// longer than that they wait for it.
-func Slowest(did []kernel.RankLoad, shares []int) (Slow, bool) {
+// longer than that they wait for it. Ranks that have layers each wait for each other in any case: there it is what the
+// others compute less, which they would wait if all were busy.
+func Slowest(did []kernel.RankLoad, shares []int, layers bool) (Slow, bool) {
 	if len(did) < 2 || slices.ContainsFunc(did, func(l kernel.RankLoad) bool { return l.Computed <= 0 }) {
 		return Slow{}, false
 	}
@@ -31,8 +32,11 @@ func Slowest(did []kernel.RankLoad, shares []int) (Slow, bool) {
 		}
 	}
 	for _, l := range did {
-		longer := max(l.Waited-did[s.Rank].Waited, 0)
-		s.Waits += float64(longer) / float64(l.Computed+l.Waited) / float64(len(did)-1)
+		longer, of := max(l.Waited-did[s.Rank].Waited, 0), l.Computed+l.Waited
+		if layers {
+			longer, of = did[s.Rank].Computed-l.Computed, did[s.Rank].Computed
+		}
+		s.Waits += float64(longer) / float64(of) / float64(len(did)-1)
 	}
 	speeds, sum := make([]float64, len(did)), 0.0
 	for r, l := range did {

@@ -30,9 +30,16 @@ func TestSlowest(t *testing.T) {
 		{"nothing was computed", []kernel.RankLoad{load(0, 0), load(0, 0)}, nil, false, 0, 0, nil},
 		{"one rank", []kernel.RankLoad{load(5, 0)}, nil, false, 0, 0, nil},
 	} {
-		got, slow := Slowest(c.did, c.shares)
+		got, slow := Slowest(c.did, c.shares, false)
 		if slow != c.slow || slow && (got.Rank != c.rank || math.Abs(got.Waits-c.waits) > 1e-9 || !slices.Equal(got.Shares, c.split)) {
 			t.Errorf("%s: %+v, %v", c.what, got, slow)
 		}
+	}
+	one, behind := []kernel.RankLoad{load(20, 40), load(20, 20), load(20, 30)}, []kernel.RankLoad{load(20, 40), load(40, 20)}
+	if got, slow := Slowest(one, nil, true); slow {
+		t.Errorf("ranks with layers that compute alike: %+v", got)
+	}
+	if got, slow := Slowest(behind, nil, true); !slow || got.Rank != 1 || got.Waits != 0.5 {
+		t.Errorf("a rank whose layers take longer: %+v, %v", got, slow)
 	}
 }

@@ -74,6 +74,9 @@ func (f *Follower) do(ctx context.Context, kind byte, body []byte) error {
 		return f.answer(nil, f.busy(func() error { return f.allocate(body) }))
 	case msgPing:
 		return f.answer(nil, nil)
+	case msgMeasure:
+		_, err := MeasureNetwork(f.Group)
+		return err
 	case msgQuit:
 		return errQuit
 	}
@@ -85,10 +88,14 @@ func (f *Follower) do(ctx context.Context, kind byte, body []byte) error {
 		if err := f.runner.batch.Take(body); err != nil {
 			return err
 		}
-		if err := f.runner.Forward(nil, nil); !errors.Is(err, ErrStopped) {
-			return err
+		err := f.runner.Forward(nil, nil)
+		switch {
+		case errors.Is(err, ErrStopped):
+			return f.Group.Failed()
+		case err == nil && f.survey.ranks.Layers:
+			return f.did()
 		}
-		return f.Group.Failed()
+		return err
 	case msgOutput:
 		return f.output(body)
 	case msgCopy:
@@ -164,7 +171,7 @@ func (f *Follower) join(body []byte) error {
 	}
 	s, err := NewSurvey(f.File, in.KV, in.Ctx)
 	if err == nil {
-		s, err = s.Split(Ranks{Group: f.Group, Shares: in.Shares, Least: in.Least})
+		s, err = s.Split(Ranks{Group: f.Group, Shares: in.Shares, Least: in.Least, Layers: in.Layers})
 	}
 	var division string
 	if err == nil {
@@ -184,6 +191,9 @@ func (f *Follower) join(body []byte) error {
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", f.File.Name(), err)
+	}
+	if in.Layers {
+		f.Group.Patience(patienceOfLayers)
 	}
 	f.survey, f.use = s, in.Use
 	return nil

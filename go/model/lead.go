@@ -47,6 +47,7 @@ type invitation struct {
 	Use      Use // but for the threads, which are each rank's own
 	Shares   []int
 	Least    int
+	Layers   bool
 }
 
 // A holding is what a rank has when its part of the model is there.
@@ -93,6 +94,8 @@ type Lead struct {
 	room  []byte
 	told  time.Time // when the others were told something
 
+	flight *flight // nil: the others are in the same pass
+
 	silence time.Duration // after which one that is to answer is lost
 }
 
@@ -103,11 +106,15 @@ var ErrRank = errors.New("the model cannot be divided among these ranks")
 // agreed that they have the same program and file, and the memory. The Lead is not nil where there is an error.
 func (s *Survey) Invite(ctx context.Context, version string, u Use) (*Lead, error) {
 	l := &Lead{group: s.ranks.Group, room: make([]byte, 8192), silence: mostSilence}
+	if s.ranks.Layers {
+		l.flight = &flight{done: make([]int, l.group.Count())}
+		l.group.Patience(patienceOfLayers)
+	}
 	division, err := s.division(u.Residency)
 	if err == nil {
 		err = l.tell(msgJoin, invitation{
 			Version: version, File: s.file.identity(), Division: division, KV: s.kv, Ctx: s.Config.Ctx, Use: u,
-			Shares: s.ranks.Shares, Least: s.ranks.Least,
+			Shares: s.ranks.Shares, Least: s.ranks.Least, Layers: s.ranks.Layers,
 		})
 	}
 	if err == nil {
@@ -155,7 +162,9 @@ func (s *Survey) division(r Residency) (string, error) {
 	}
 	for _, ops := range lists {
 		for _, op := range ops {
-			fmt.Fprintf(h, "%T", op)
+			if !s.ranks.Layers { // of which each rank has others
+				fmt.Fprintf(h, "%T", op)
+			}
 			if share, ok := op.(kernel.Share); ok {
 				fmt.Fprintln(h, share.Rows, share.To, share.Step)
 				for _, p := range share.Parts {
@@ -221,6 +230,10 @@ func (l *Lead) answer(ctx context.Context, r int) ([]byte, error) {
 			if heard = time.Now(); ctx.Err() != nil {
 				return nil, ctx.Err()
 			}
+		case len(answer) > 0 && answer[0] == msgDone:
+			if err := l.flight.heard(l.group, r, answer[1:]); err != nil {
+				return nil, err
+			}
 		default:
 			return nil, fmt.Errorf("%s: %w", answer[min(1, len(answer)):], ErrRank)
 		}
@@ -236,6 +249,12 @@ func (l *Lead) Ping(idle, patience time.Duration) error {
 	}
 	if time.Since(l.told) < idle {
 		return nil
+	}
+	if flying, err := l.flying(); flying {
+		if err != nil {
+			l.group.Break()
+		}
+		return err
 	}
 	if err := l.send([]byte{msgPing}); err != nil {
 		return err
@@ -289,6 +308,12 @@ func (l *Lead) pass(b *kernel.Batch) error {
 		return err
 	}
 	l.msg = msg
+	if err := l.makeRoom(); err != nil {
+		return err
+	}
+	if l.flight != nil {
+		l.flight.told++
+	}
 	return l.send(msg)
 }
 

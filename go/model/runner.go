@@ -177,6 +177,9 @@ func (r *Runner) Forward(stop *kernel.Stop, between func()) error {
 	} else if !r.forward(sources, n, ps.forward, stop, between) {
 		return cmp.Or(r.model.ranks.Failed(), ErrStopped)
 	}
+	if r.model.ranks != nil {
+		r.model.ranks.End()
+	}
 	if err := r.model.Damaged(); err != nil {
 		return err
 	}
@@ -337,6 +340,9 @@ func (r *Runner) run(rows []int32) {
 	}
 	r.batch.SetOut(rows)
 	r.chosen().outputs[r.out].Run(r.pool, r.bufs, r.batch, r.work.Bytes())
+	if r.model.ranks != nil && !r.outputs[r.out].Given {
+		r.model.ranks.End()
+	}
 	r.nOut = len(rows)
 }
 

@@ -37,7 +37,7 @@ var Profile = sync.OnceValue(func() string {
 })
 
 // Check recomputes a row as Compute does. An error says what differs.
-func (want *Row) Check(ctx context.Context, c engine.DeviceConfig, ranks int) error {
+func (want *Row) Check(ctx context.Context, c engine.DeviceConfig, d Division) error {
 	kv, err := kvcache.ParseType(want.KV)
 	if err != nil {
 		return err
@@ -51,7 +51,7 @@ func (want *Row) Check(ctx context.Context, c engine.DeviceConfig, ranks int) er
 		f.Close()
 		return err
 	}
-	got, err := Compute(ctx, want.Model, f, kv, want.Prompt, len(want.IDs), c, ranks)
+	got, err := Compute(ctx, want.Model, f, kv, want.Prompt, len(want.IDs), c, d)
 	switch {
 	case err != nil:
 		return err

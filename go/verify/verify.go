@@ -34,11 +34,17 @@ type Row struct {
 	Logits string  `json:"logits"` // SHA-256 of the logits after each token, as 32-bit floats, little endian; of an encoder, of its embeddings of a picture
 }
 
+// A Division is among how many ranks a model is divided, by rows or by layers; the zero value: it is not.
+type Division struct {
+	Ranks  int
+	Layers bool
+}
+
 // Compute continues a prompt by n tokens and returns the resulting row; an encoder reads a picture instead. It
 // closes the file. Logits are computed twice, token by token and again for
-// all tokens in one pass, and an error says where they differ. With ranks above 1 the model is divided among as many
+// all tokens in one pass, and an error says where they differ. A model may be divided among
 // threads of this process, which changes nothing.
-func Compute(ctx context.Context, name string, f *model.File, kv kvcache.Type, prompt []int32, n int, c engine.DeviceConfig, ranks int) (_ Row, err error) {
+func Compute(ctx context.Context, name string, f *model.File, kv kvcache.Type, prompt []int32, n int, c engine.DeviceConfig, d Division) (_ Row, err error) {
 	r := Row{Model: name, KV: kv.String(), File: fileHash(f), Prompt: prompt}
 	if _, err := f.GGUF.Projector(); err == nil {
 		defer f.Close()
@@ -46,15 +52,16 @@ func Compute(ctx context.Context, name string, f *model.File, kv kvcache.Type, p
 		return r, err
 	}
 	config := engine.Config{Ctx: len(prompt) + n, KV: kvcache.Both(kv)}
-	if ranks > 1 {
+	if d.Ranks > 1 {
 		var wait func() error
-		if config.Ranks, wait, err = engine.InThreads(ctx, f, c, ranks); err != nil {
+		if config.Ranks, wait, err = engine.InThreads(ctx, f, c, d.Ranks); err != nil {
 			f.Close()
 			return r, err
 		}
 		defer func() { err = cmp.Or(err, wait()) }()
+		config.Ranks.Layers = d.Layers
 		if err = c.Fill(); err == nil {
-			c.Threads, c.Place = max(c.Threads/ranks, 1), machine.Placement{}
+			c.Threads, c.Place = max(c.Threads/d.Ranks, 1), machine.Placement{}
 		}
 	}
 	if config.Device, err = engine.NewDevice(c); err != nil {

@@ -66,7 +66,7 @@ func TestUpdate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if all[i], err = Compute(context.Background(), r.Model, f, kv, r.Prompt, 8, engine.DeviceConfig{}, 1); err != nil {
+		if all[i], err = Compute(context.Background(), r.Model, f, kv, r.Prompt, 8, engine.DeviceConfig{}, Division{}); err != nil {
 			t.Fatal(err)
 		}
 		free()
@@ -108,7 +108,7 @@ func TestTable(t *testing.T) {
 				t.Errorf("row %d is of %s %s, want %s %s: run with -update", i, r.Model, r.KV, want[i].Model, want[i].KV)
 				continue
 			}
-			if err := r.Check(context.Background(), engine.DeviceConfig{Threads: 1 + i%2}, 1+i%3); err != nil {
+			if err := r.Check(context.Background(), engine.DeviceConfig{Threads: 1 + i%2}, Division{Ranks: 1 + i%3, Layers: i%2 == 1}); err != nil {
 				t.Errorf("%v: %v", isa, err)
 			}
 		}
@@ -130,11 +130,11 @@ func TestCheckTells(t *testing.T) {
 	} {
 		r := good
 		tt.change(&r)
-		if err := r.Check(ctx, engine.DeviceConfig{}, 1); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if err := r.Check(ctx, engine.DeviceConfig{}, Division{}); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want an error with %q", tt.name, err, tt.want)
 		}
 	}
-	if err := good.Check(ctx, engine.DeviceConfig{}, 1); err != nil {
+	if err := good.Check(ctx, engine.DeviceConfig{}, Division{}); err != nil {
 		t.Error(err)
 	}
 }

@@ -23,6 +23,7 @@ type diagnosis struct {
 	Memory    memoryFacts    `json:"memory"`
 	HugePages hugePageFacts  `json:"huge_pages"`
 	Measured  *measuredFacts `json:"measured,omitempty"` // nil if not requested
+	Ranks     *rankFacts     `json:"ranks,omitempty"`    // nil without --ranks
 	Model     *modelPlan     `json:"model,omitempty"`    // nil if none was named
 	WillDo    consequences   `json:"quern_will"`
 }
@@ -113,6 +114,7 @@ func newDoctorCommand() *cobra.Command {
 		flags             modelFlags
 		asJSON, noMeasure bool
 		prompts           bool
+		ranks             rankFlags
 	)
 	cmd := &cobra.Command{
 		Use:   "doctor",
@@ -121,10 +123,15 @@ func newDoctorCommand() *cobra.Command {
 model, also show how it would be loaded with the same -c, -ctk, --weights and
 --memory, or what would fit instead, and how fast its file can be read. Only the
 file's header is parsed, unless --prompt-time is given: then the model is loaded, to
-tell how long a prompt of the whole context takes before its answer begins.`,
+tell how long a prompt of the whole context takes before its answer begins.
+
+With --ranks, also measure exchanges between these ranks, and with a model predict how
+long it takes if it is divided by rows or by layers, as "serve --split auto" does. All
+ranks are then computers like this one.`,
 		Example: `  quern doctor
   quern doctor -m model.gguf --memory 5.5Gi -c 8192 -ctk q8_0 -ctv q8_0
-  quern doctor -m model.gguf -c 32768 --prompt-time`,
+  quern doctor -m model.gguf -c 32768 --prompt-time
+  mpirun -np 2 --host a,b quern-mpi doctor -m model.gguf --ranks mpi`,
 		Args: flagsAlone,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			isa, err := chooseKernels()
@@ -159,6 +166,15 @@ tell how long a prompt of the whole context takes before its answer begins.`,
 					return err
 				}
 			}
+			if ranks.where != "" {
+				if err := ranks.check(); err != nil {
+					return err
+				}
+				var helped bool
+				if d.Ranks, helped, err = measureRanks(cmd.Context(), &ranks, &flags, d.Measured); err != nil || helped {
+					return err
+				}
+			}
 			if asJSON {
 				return printJSON(cmd.OutOrStdout(), d)
 			}
@@ -167,6 +183,7 @@ tell how long a prompt of the whole context takes before its answer begins.`,
 	}
 	flags.define(cmd.Flags())
 	flags.defineContext(cmd.Flags(), -1, 0, "tokens of context; 0 is the model's own (default: the model's, at most 4096)")
+	cmd.Flags().StringVar(&ranks.where, "ranks", "", "`RANKS` between which exchanges are measured, as of \"serve\": mpi, or a number of threads of this process")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.Flags().BoolVar(&prompts, "prompt-time", false, "load the model, and tell how long prompts take")
 	cmd.Flags().BoolVar(&noMeasure, "no-measure", false, "skip the measurements, which take some seconds")

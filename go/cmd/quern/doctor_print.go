@@ -64,6 +64,11 @@ func (d diagnosis) print(w io.Writer) error {
 		}
 	}
 
+	if r := d.Ranks; r != nil {
+		section("measured between " + count(r.Ranks, "rank"))
+		r.print(line)
+	}
+
 	section("quern will")
 	line("run", "%s: %s", count(d.WillDo.Threads, "thread"), d.WillDo.ThreadReason)
 	if d.WillDo.CPUs != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -49,7 +50,8 @@ func (s *service) answers(bodies []string) []string {
 func TestServeRanks(t *testing.T) {
 	bodies := asked()
 	want := serve(t, "demo").answers(bodies)
-	for _, args := range [][]string{{"--ranks", "2"}, {"--ranks", "3", "--rank-split", "1,2,1"}} {
+	for _, args := range [][]string{{"--ranks", "2"}, {"--ranks", "3", "--rank-split", "1,2,1"},
+		{"--ranks", "2", "--split", "layers"}, {"--ranks", "3", "--split", "layers", "--rank-split", "1,2,1"}, {"--ranks", "2", "--split", "auto"}} {
 		s := serve(t, "demo", args...)
 		for range 2 { // the second time from the prefix cache
 			for i, got := range s.answers(bodies) {
@@ -88,6 +90,8 @@ func TestRanksRefuse(t *testing.T) {
 		{[]string{"--rank-split", "1,2"}, []string{"--rank-split", "--ranks"}},
 		{[]string{"--ranks", "2", "--rank-split", "1,x"}, []string{"--rank-split", `"1,x"`}},
 		{[]string{"--ranks", "2", "--rank-split", "1,0"}, []string{"--rank-split", `"1,0"`}},
+		{[]string{"--split", "layers"}, []string{"--split", "--ranks"}},
+		{[]string{"--ranks", "2", "--split", "heads"}, []string{"--split", "rows, layers, auto"}},
 		{[]string{"--ranks", "2", "-m", "other=demo"}, []string{"--ranks", "one model"}},
 		{[]string{"--ranks", "2", "--cache-disk", "/tmp"}, []string{"--ranks", "--cache-disk"}},
 		{[]string{"--ranks", "2", "--mmproj", "x.gguf"}, []string{"--ranks", "--mmproj"}},
@@ -122,11 +126,37 @@ func TestVerifyRanks(t *testing.T) {
 			t.Errorf("%s ranks: %s, want %s", n, got, one)
 		}
 	}
+	if got := succeed(t, append(args, "--ranks", "3", "--split", "layers")...); got != one {
+		t.Errorf("3 ranks with layers each: %s, want %s", got, one)
+	}
 	nodes := invocation{args: append(args, "--ranks", "2", "-t", "2"), env: []string{"QUERN_NODES=2"}}.run(t)
 	if nodes.code != 0 || nodes.stdout != one {
 		t.Errorf("on two NUMA nodes: code %d, %s and %s, want %s", nodes.code, nodes.stdout, nodes.stderr, one)
 	}
 	quern(t, append(args, "--ranks", "0")...).refused(t, 2, "--ranks")
+}
+
+// The doctor measures exchanges, and says how a model would be divided.
+func TestDoctorRanks(t *testing.T) {
+	t.Parallel()
+	var d diagnosis
+	if err := json.Unmarshal([]byte(succeed(t, "doctor", "--ranks", "2", "-m", "demo", "--json")), &d); err != nil {
+		t.Fatal(err)
+	}
+	if d.Ranks == nil || len(d.Ranks.Exchanges) != 3 || d.Ranks.Division == nil || d.Ranks.Division.Layers == nil ||
+		d.Ranks.Division.Rows <= 0 || *d.Ranks.Division.Layers <= 0 || d.Ranks.Division.One <= 0 {
+		t.Fatalf("%+v", d.Ranks)
+	}
+	for i, e := range d.Ranks.Exchanges {
+		if e.Bytes != []int{64, 16 << 10, 1 << 20}[i] || e.Seconds <= 0 {
+			t.Errorf("exchange %+v", e)
+		}
+	}
+	text := succeed(t, "doctor", "--ranks", "3", "--no-measure")
+	if !strings.Contains(text, "measured between 3 ranks") || !strings.Contains(text, "exchange 16.4 kB") {
+		t.Errorf("%s", text)
+	}
+	quern(t, "doctor", "--ranks", "one").refused(t, 2, "--ranks")
 }
 
 // mpiProgram is a quern-mpi to test, with mpirun in the path: "make test-mpi" names it.

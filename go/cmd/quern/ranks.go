@@ -30,6 +30,7 @@ const exitLost = 70
 type rankFlags struct {
 	where string
 	split string
+	by    string // rows, layers, auto
 
 	threads int   // that are ranks; 0: the processes of an MPI job are
 	shares  []int // how much each computes
@@ -38,6 +39,7 @@ type rankFlags struct {
 func (f *rankFlags) define(fs *pflag.FlagSet) {
 	fs.StringVar(&f.where, "ranks", "", "`RANKS` that the model of -m is divided among: mpi is the processes of the MPI job that this one is of (bin/quern-mpi), a number is threads of this process, to try it out (default: it is not divided)")
 	fs.StringVar(&f.split, "rank-split", "", "how much of the model each rank computes in relation to the others, such as `3,2` (default: all the same)")
+	choiceVar(fs, &f.by, "split", "rows", []string{"rows", "layers", "auto"}, "what ranks have of a model that is divided: rows, some of each matrix, which makes all passes faster on a fast network; layers, some of them as a whole, which makes prompts faster on a slow one; auto, what is predicted to be faster")
 }
 
 // check reads the flags.
@@ -45,6 +47,9 @@ func (f *rankFlags) check() error {
 	if f.where == "" {
 		if f.split != "" {
 			return usagef("--rank-split is for a model that is divided; give --ranks")
+		}
+		if f.by != "rows" {
+			return usagef("--split is for a model that is divided; give --ranks")
 		}
 		return nil
 	}
@@ -81,11 +86,6 @@ func (f *rankFlags) join(ctx context.Context, path string, d launch.DeviceSettin
 		logs.Error().Err(err).Msg("a rank of the model is lost: the server ends, to be started anew with all of them")
 		time.AfterFunc(time.Second, func() { os.Exit(exitLost) }) // until then requests are told
 	}
-	slow := func(s model.Slow) {
-		split := strings.Trim(strings.ReplaceAll(fmt.Sprint(s.Shares), " ", ","), "[]")
-		logs.Warn().Int("rank", s.Rank).Str("rank_split", split).
-			Msgf("the other ranks wait for rank %d in %.0f %% of their passes' time; --rank-split %s would balance them", s.Rank, 100*s.Waits, split)
-	}
 	if f.threads > 0 {
 		file, err := openFile(path)
 		if err != nil {
@@ -100,7 +100,8 @@ func (f *rankFlags) join(ctx context.Context, path string, d launch.DeviceSettin
 			file.Close()
 			return nil, nil, err
 		}
-		r.Lost, r.Slow, r.Shares = lost, slow, f.shares
+		r.Lost = lost
+		f.divide(r, logs)
 		return r, func(error) {
 			if err := wait(); err != nil && !errors.Is(err, engine.ErrRanks) {
 				logs.Error().Err(err).Msg("a rank has failed")
@@ -116,7 +117,8 @@ func (f *rankFlags) join(ctx context.Context, path string, d launch.DeviceSettin
 		g.Close()
 		return nil, nil, usagef("--ranks mpi: the job has one process; start it as mpirun -np 2 quern-mpi ..., or by srun")
 	}
-	r = &engine.Ranks{Ranks: model.Ranks{Group: g, Shares: f.shares}, Version: rankVersion(), Lost: lost, Slow: slow}
+	r = &engine.Ranks{Ranks: model.Ranks{Group: g}, Version: rankVersion(), Lost: lost}
+	f.divide(r, logs)
 	return r, func(err error) {
 		if err != nil {
 			return // MPI_Finalize would wait for ranks that go on. A process that ends without it, with an error, ends the job
@@ -124,6 +126,19 @@ func (f *rankFlags) join(ctx context.Context, path string, d launch.DeviceSettin
 		r.Dismiss()
 		g.Close()
 	}, nil
+}
+
+// divide says how ranks divide the model, and has the log say what comes of it.
+func (f *rankFlags) divide(r *engine.Ranks, logs zerolog.Logger) {
+	r.Shares, r.Layers, r.Choose = f.shares, f.by == "layers", f.by == "auto"
+	r.Chosen = func(p model.Prediction, n model.Network) {
+		logs.Info().Str("exchanges", n.String()).Msgf("the model is divided by %s", p)
+	}
+	r.Slow = func(s model.Slow) {
+		split := strings.Trim(strings.ReplaceAll(fmt.Sprint(s.Shares), " ", ","), "[]")
+		logs.Warn().Int("rank", s.Rank).Str("rank_split", split).
+			Msgf("the other ranks wait for rank %d in %.0f %% of their passes' time; --rank-split %s would balance them", s.Rank, 100*s.Waits, split)
+	}
 }
 
 // follow has this process compute its part of the model until rank 0 ends. The first SIGTERM or Ctrl-C is rank 0's

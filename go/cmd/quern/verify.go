@@ -30,6 +30,7 @@ type verifyFlags struct {
 	place   placeFlags
 	threads int
 	ranks   int
+	split   string
 }
 
 func newVerifyCommand() *cobra.Command {
@@ -75,12 +76,17 @@ func (f *verifyFlags) define(fs *pflag.FlagSet) {
 	choiceVar(fs, &f.kv, "kv", kvcache.I16.String(), kvcache.TypeNames(), "type of keys and values")
 	fs.StringVar(&f.expect, "expect", "", "`HASH` that the logits must have")
 	intVar(fs, &f.ranks, "ranks", "", 1, 1, kernel.MaxRanks, "parts that models are divided in, as among machines; each is a thread or more of this process")
+	choiceVar(fs, &f.split, "split", "rows", []string{"rows", "layers"}, "what each part has with --ranks: rows of each matrix, or whole layers")
 	intVar(fs, &f.threads, "threads", "t", 0, 1, kernel.MaxThreads, "threads (default: see \"quern doctor\")")
 	f.place.define(fs)
 }
 
 func (f *verifyFlags) device() launch.DeviceSettings {
 	return launch.DeviceSettings{Threads: f.threads, Pinning: f.place.pinning, NUMA: f.place.mode(), Nodes: f.place.nodes}
+}
+
+func (f *verifyFlags) division() verify.Division {
+	return verify.Division{Ranks: f.ranks, Layers: f.split == "layers"}
 }
 
 // table checks every row with every instruction set.
@@ -100,7 +106,7 @@ func (f *verifyFlags) table(ctx context.Context, out io.Writer) error {
 		kernel.Init(isa)
 		start, right := time.Now(), 0
 		for i := range rows {
-			if err := rows[i].Check(ctx, c, f.ranks); err != nil {
+			if err := rows[i].Check(ctx, c, f.division()); err != nil {
 				if ctx.Err() != nil {
 					return ctx.Err()
 				}
@@ -142,7 +148,7 @@ func (f *verifyFlags) row(ctx context.Context, out io.Writer) error {
 		file.Close()
 		return err
 	}
-	r, err := verify.Compute(ctx, f.model, file, kv, prompt, f.predict, c, f.ranks)
+	r, err := verify.Compute(ctx, f.model, file, kv, prompt, f.predict, c, f.division())
 	if err != nil {
 		return err
 	}
