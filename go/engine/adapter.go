@@ -107,7 +107,9 @@ func (e *Engine) detach(a *Adapter) error {
 // setAdapters sets the adapters of passes. It runs in the device's turn, because the number of threads, which
 // determines the size of their scratch memory, may change between two turns.
 func (e *Engine) setAdapters(list []*model.Adapter) error {
+	e.talk.Lock()
 	err := e.device.inTurn(func() error { return e.runner.SetAdapters(list) })
+	e.talk.Unlock()
 	if err == nil {
 		e.adapters = list
 	}

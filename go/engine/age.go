@@ -10,10 +10,16 @@ func (s *Sequence) age(n int) error {
 	}
 	aging, err := s.table.Age()
 	if aging != nil {
-		s.e.mover.Age(s.e.device.pool, s.e.kv, aging)
+		s.e.age(aging)
 		aging.Done()
 	}
 	return err
+}
+
+// age requantizes blocks, on all ranks, in the device's turn.
+func (e *Engine) age(a *kvcache.Aging) {
+	e.lead.Aged(a)
+	e.mover.Age(e.device.pool, e.kv, a)
 }
 
 // age does so for all running sequences, and preempts those for which there is no memory. The lock is
@@ -40,7 +46,7 @@ func (l *Loop) age() {
 	l.mu.Unlock()
 	_ = l.e.device.inTurn(func() error { // what is run cannot fail
 		for _, aging := range all {
-			l.e.mover.Age(l.e.device.pool, l.e.kv, aging)
+			l.e.age(aging)
 		}
 		return nil
 	})

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -43,14 +44,10 @@ func open(tb testing.TB, path string, c Config) *Engine {
 	if c.Device == nil {
 		c.Device = device(tb, 1)
 	}
-	path, head, ok := strings.Cut(path, besideHead)
-	file, err := model.OpenFile(path)
-	if err == nil && ok {
-		var h *model.File
-		if h, err = model.OpenFile(head); err == nil {
-			err = file.DraftBy(h)
-		}
+	if n, err := strconv.Atoi(os.Getenv("QUERN_TEST_RANKS")); err == nil && c.Ranks == nil {
+		c.Ranks = divided(tb, path, n)
 	}
+	file, err := openBoth(path)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -60,6 +57,39 @@ func open(tb testing.TB, path string, c Config) *Engine {
 	}
 	tb.Cleanup(func() { e.Close() })
 	return e
+}
+
+// openBoth opens a model, with the head that is named behind it.
+func openBoth(path string) (*model.File, error) {
+	path, head, ok := strings.Cut(path, besideHead)
+	file, err := model.OpenFile(path)
+	if err == nil && ok {
+		var h *model.File
+		if h, err = model.OpenFile(head); err == nil {
+			err = file.DraftBy(h)
+		}
+	}
+	return file, err
+}
+
+// divided returns n ranks, of which all but the first have memory of their own. With QUERN_TEST_RANKS=n all tests run with
+// models that are divided among so many, but those that have asked for something else.
+func divided(tb testing.TB, path string, n int) *Ranks {
+	tb.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	r, wait, err := InThreads(ctx, func(bool) (*model.File, error) { return openBoth(path) },
+		DeviceConfig{Threads: n, Budget: testBudget()}, n)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	r.Least = 1
+	tb.Cleanup(func() {
+		defer cancel()
+		if err := wait(); err != nil {
+			tb.Errorf("a rank: %v", err)
+		}
+	})
+	return r
 }
 
 // besideHead is between the path of a model and that of a head that drafts for it.

@@ -133,9 +133,9 @@ func NewLoop(e *Engine, c LoopConfig) (*Loop, error) {
 		l.held.Release()
 		return nil, err
 	}
-	if c.Disk != nil && e.lead != nil {
+	if err := e.notByLayers("a prefix cache that extends to disk is"); c.Disk != nil && err != nil {
 		l.held.Release()
-		return nil, e.whole("a prefix cache that extends to disk is")
+		return nil, err
 	}
 	if c.Disk != nil && !e.model.Config.OnePass() {
 		if l.spill, err = newSpill(l, c.Disk, c.Profile); err != nil {

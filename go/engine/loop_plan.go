@@ -222,7 +222,7 @@ func (l *Loop) shift() {
 	l.mu.Unlock()
 	_ = l.e.device.inTurn(func() error { // what is run cannot fail
 		for _, m := range all {
-			l.e.mover.Move(l.e.device.pool, l.e.kv, m.move, m.j.seq.Len()-m.j.gen.Shift.By)
+			l.e.move(m.move, m.j.seq.Len()-m.j.gen.Shift.By)
 		}
 		return nil
 	})

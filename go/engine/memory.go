@@ -37,7 +37,7 @@ func Memory(f *model.File, threads int, c Config) (model.Estimate, error) {
 // survey returns what the model in f needs, including an MTP layer if one is requested and exists.
 func (c *Config) survey(f *model.File) (*model.Survey, error) {
 	s, err := c.needed(f)
-	if err != nil || !c.MTP || s.Config.Drafts {
+	if err != nil || !c.MTP || s.Config.Drafts || c.byLayers() {
 		return s, err
 	}
 	if d, err := s.Drafting(); err == nil {
@@ -51,7 +51,7 @@ func (c *Config) survey(f *model.File) (*model.Survey, error) {
 func (c *Config) needed(f *model.File) (*model.Survey, error) {
 	s, err := model.NewSurvey(f, c.KVTypes(), c.Ctx, c.tiers()...)
 	if err == nil && c.Ranks != nil {
-		return c.divided(s)
+		s, err = c.divided(s)
 	}
 	if err == nil && c.Media != nil {
 		s, err = s.Seeing()
@@ -76,6 +76,10 @@ func (c *Config) plan(f *model.File, free uint64, threads int, why *error) (*mod
 	p, err := c.place(s, free, threads)
 	if err != nil || !c.MTP || c.Vectors || s.Config.Drafts {
 		return s, p, err
+	}
+	if c.byLayers() {
+		*why = fmt.Errorf("layers that draft are %w", errByLayers)
+		return s, p, nil
 	}
 	d, err := s.Drafting()
 	if err != nil {

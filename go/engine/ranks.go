@@ -26,19 +26,21 @@ type Ranks struct {
 	Choose bool
 	Chosen func(model.Prediction, model.Network)
 
-	invited bool // the others were told to load a model, which they do once
+	busy bool // the others have a model, or are told to load one
 }
 
-// Dismiss ends the other ranks if no engine did, which ends those that it has invited when it is closed.
+// Dismiss ends the other ranks, unless they have a model: then an engine is still open.
 func (r *Ranks) Dismiss() {
-	if r.Group.Rank() == 0 && !r.invited {
-		r.invited = true
+	if r.Group.Rank() == 0 && !r.busy {
 		model.Dismiss(r.Group)
 	}
 }
 
 // ErrRanks reports that another rank has ended, or does not answer. All later passes of the engine fail with it.
 var ErrRanks = kernel.ErrRanks
+
+// errByLayers reports what a model cannot do that is divided by layers, of which several passes are under way.
+var errByLayers = errors.New("not for a model that is divided by layers; use --split rows")
 
 // errDivided reports what a divided model cannot do.
 var errDivided = errors.New("not for a model that is divided among ranks")
@@ -50,6 +52,30 @@ const (
 
 // divide refuses what a divided model cannot do, and leaves out what is optional.
 func (c *Config) divide() error {
+	if c.Residency == model.Streamed {
+		return fmt.Errorf("streamed weights are %w", errDivided)
+	}
+	c.Early = false
+	return nil
+}
+
+// divided returns the survey of this rank's part of a model, or an error if what is asked for is not divided so.
+func (c *Config) divided(s *model.Survey) (*model.Survey, error) {
+	what := c.byRows(s.Config)
+	if what != "" && c.Ranks.Choose {
+		c.Ranks.Choose, c.Ranks.Layers = false, false
+	}
+	if err := c.Ranks.choose(s, c.Device); err != nil {
+		return nil, err
+	}
+	if what != "" && c.Ranks.Layers {
+		return nil, fmt.Errorf("%s %w", what, errByLayers)
+	}
+	return s.Split(c.Ranks.Ranks)
+}
+
+// byRows returns what of the configuration is for models that are divided by rows; "": nothing.
+func (c *Config) byRows(m *model.Config) string {
 	for _, v := range []struct {
 		asked bool
 		what  string
@@ -58,36 +84,25 @@ func (c *Config) divide() error {
 		{c.Vectors, "vectors are"},
 		{len(c.Tiers) > 0, "keys and values in tiers are"},
 		{c.Shift, "a context that is shifted is"},
-		{c.Residency == model.Streamed, "streamed weights are"},
+		{m.Sound.Bands > 0, "a model of speech is"},
+		{m.Head.Arch != "", "a head that drafts is"},
 	} {
 		if v.asked {
-			return fmt.Errorf("%s %w", v.what, errDivided)
+			return v.what
 		}
 	}
-	c.Early, c.MTP = false, false
-	return nil
+	return ""
 }
 
-// divided returns the survey of this rank's part of a model, or an error if the model is of a kind that is not divided.
-func (c *Config) divided(s *model.Survey) (*model.Survey, error) {
-	switch {
-	case s.Config.Sound.Bands > 0: // what it hears is rows, and ranks are told tokens
-		return nil, fmt.Errorf("%s, a model of speech, is %w", s.Config.Arch, errDivided)
-	case s.Config.Head.Arch != "": // the others have not joined it to their files
-		return nil, fmt.Errorf("a head that drafts (%s) is %w; leave out --model-draft", s.Config.Head.Arch, errDivided)
-	}
-	if err := c.Ranks.choose(s, c.Device); err != nil {
-		return nil, err
-	}
-	return s.Split(c.Ranks.Ranks)
-}
+// byLayers reports whether the model is divided by layers.
+func (c *Config) byLayers() bool { return c.Ranks != nil && c.Ranks.Layers }
 
-// whole returns an error if the model is divided, which says that something is not possible then.
-func (e *Engine) whole(what string) error {
-	if e.lead == nil {
+// notByLayers returns an error if the model is divided by layers, which says that something is not possible then.
+func (e *Engine) notByLayers(what string) error {
+	if !e.config.byLayers() {
 		return nil
 	}
-	return fmt.Errorf("%s %w", what, errDivided)
+	return fmt.Errorf("%s %w", what, errByLayers)
 }
 
 // invite has the other ranks load their parts, if all can.
@@ -98,10 +113,10 @@ func (e *Engine) invite(ctx context.Context, s *model.Survey, p Plan) (err error
 	if budget := e.device.budget; p.Need.Total() > budget.Free() { // before the others load for nothing
 		return e.config.unfit(e.file, budget, e.device.Threads(), p)
 	}
-	if e.config.Ranks.invited {
-		return errors.New("the other ranks have been told to load a model once, and take no other: restart them all")
+	if e.config.Ranks.busy {
+		return errors.New("the ranks have a model already, and divide one at a time")
 	}
-	e.config.Ranks.invited = true
+	e.config.Ranks.busy = true
 	e.lead, err = s.Invite(ctx, e.config.Ranks.Version, p.Use)
 	return err
 }
@@ -125,10 +140,10 @@ func (e *Engine) leads(ctx context.Context) error {
 	for i := range e.kv.Layout() {
 		units = append(units, e.kv.Count(i))
 	}
-	if err := e.runner.Lead(ctx, e.lead, units); err != nil {
+	if err := e.runner.Lead(ctx, e.lead, units, e.mover != nil, e.shifts); err != nil {
 		return err
 	}
-	e.kv.OnCopy(e.lead.Copied)
+	e.kv.SetTwin(e.lead)
 	e.watching, e.watched = make(chan struct{}), make(chan struct{})
 	go e.watch()
 	return nil
@@ -148,7 +163,11 @@ func (e *Engine) watch() {
 		case now := <-tick.C:
 			slow.look(now)
 		}
+		if !e.talk.TryLock() { // they are asked something else
+			continue
+		}
 		err := e.device.inTurn(func() error { return e.lead.Ping(pingEvery, pongAfter) })
+		e.talk.Unlock()
 		if err != nil {
 			if lost := e.config.Ranks.Lost; lost != nil {
 				lost(err)
@@ -158,20 +177,26 @@ func (e *Engine) watch() {
 	}
 }
 
-// dismiss ends the other ranks.
+// dismiss has the other ranks release the model.
 func (e *Engine) dismiss() {
 	if e.watching != nil {
 		close(e.watching)
 		<-e.watched
 		e.watching = nil
 	}
-	e.lead.Quit()
-	e.lead = nil
+	if e.lead != nil {
+		e.lead.Close()
+		e.lead, e.config.Ranks.busy = nil, false
+	}
 }
 
-// Follow has this process compute its part of a model until rank 0 ends, which is no error. Loaded is called with the
-// memory of its weights once they are loaded; it may be nil. The caller keeps the file.
-func Follow(ctx context.Context, file *model.File, c DeviceConfig, r Ranks, loaded func(bytes uint64)) error {
+// An Opener opens a model's file, with the head that drafts for it if that is wanted.
+type Opener = func(head bool) (*model.File, error)
+
+// Follow has this process compute its part of a model until rank 0 ends, which is no error. It opens the model's file when it
+// is told to load it, and closes it when that is released. Loaded is called with the memory of its weights once they are
+// loaded; it may be nil.
+func Follow(ctx context.Context, open Opener, c DeviceConfig, r Ranks, loaded func(bytes uint64)) error {
 	d, err := NewDevice(c)
 	if err != nil {
 		return Decline(r, err)
@@ -179,17 +204,17 @@ func Follow(ctx context.Context, file *model.File, c DeviceConfig, r Ranks, load
 	defer d.Close()
 	leave := d.enter()
 	defer leave()
-	f := model.Follower{Group: r.Group, File: file, Pool: d.pool, Budget: d.budget, Version: r.Version, Loaded: loaded}
+	f := model.Follower{Group: r.Group, Open: open, Pool: d.pool, Budget: d.budget, Version: r.Version, Loaded: loaded}
 	return cmp.Or(f.Run(ctx), ctx.Err())
 }
 
 // Decline tells rank 0 why this process cannot follow it, and returns that.
 func Decline(r Ranks, why error) error { return model.Decline(r.Group, why) }
 
-// InThreads returns ranks that are goroutines of this process, of which the others follow until rank 0's engine is closed:
-// what a division computes can be tried out without other machines. The returned function waits for them, and returns
-// their first error. Each has its share of the threads.
-func InThreads(ctx context.Context, file *model.File, c DeviceConfig, n int) (r *Ranks, wait func() error, err error) {
+// InThreads returns ranks that are goroutines of this process: what a division computes can be tried out without other
+// machines. The returned function, called when rank 0's engine is closed, ends the others, waits, and returns their first
+// error. Each has its share of the threads.
+func InThreads(ctx context.Context, open Opener, c DeviceConfig, n int) (r *Ranks, wait func() error, err error) {
 	if err := c.Fill(); err != nil {
 		return nil, nil, err
 	}
@@ -201,19 +226,14 @@ func InThreads(ctx context.Context, file *model.File, c DeviceConfig, n int) (r 
 	ended := make(chan error, n)
 	for _, g := range all[1:] {
 		go func() {
-			again, err := file.Again()
-			r := Ranks{Ranks: model.Ranks{Group: g}}
-			if err == nil {
-				err = Follow(ctx, again, c, r, nil)
-				again.Close()
-			} else {
-				err = Decline(r, err)
-			}
+			err := Follow(ctx, open, c, Ranks{Ranks: model.Ranks{Group: g}}, nil)
 			g.Close()
 			ended <- err
 		}()
 	}
-	return &Ranks{Ranks: model.Ranks{Group: all[0]}}, func() error {
+	r = &Ranks{Ranks: model.Ranks{Group: all[0]}}
+	return r, func() error {
+		r.Dismiss()
 		all[0].Close()
 		var first error
 		for range n - 1 {

@@ -2,28 +2,22 @@ package engine
 
 import (
 	"context"
+	"errors"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
-
-	"strings"
 
 	"github.com/quern-llm/quern/go/internal/testdata"
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model"
-	"github.com/quern-llm/quern/go/model/nn"
-	"github.com/quern-llm/quern/go/scripted"
 )
 
 // inThreads returns two ranks, of which the other has memory of its own.
 func inThreads(t *testing.T, path string, b *mem.Budget) (r *Ranks, wait func() error) {
 	t.Helper()
-	f, err := model.OpenFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { f.Close() })
-	r, wait, err = InThreads(context.Background(), f, DeviceConfig{Threads: 2, Budget: b}, 2)
+	r, wait, err := InThreads(context.Background(), func(bool) (*model.File, error) { return openBoth(path) }, DeviceConfig{Threads: 2, Budget: b}, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,14 +27,7 @@ func inThreads(t *testing.T, path string, b *mem.Budget) (r *Ranks, wait func() 
 
 func opened(t *testing.T, path string, c Config) (*Engine, error) {
 	t.Helper()
-	path, head, ok := strings.Cut(path, besideHead)
-	f, err := model.OpenFile(path)
-	if err == nil && ok {
-		var h *model.File
-		if h, err = model.OpenFile(head); err == nil {
-			err = f.DraftBy(h)
-		}
-	}
+	f, err := openBoth(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,33 +35,26 @@ func opened(t *testing.T, path string, c Config) (*Engine, error) {
 	return New(f, c)
 }
 
-// What would be computed from something that the other ranks do not have is refused.
-func TestNotDivided(t *testing.T) {
-	path := headFor(t, tiny, scripted.Head{Arch: "eagle3", Inputs: []int{0, 1, 2}})
+// What cannot be divided is refused, and ranks have one model at a time, but another after it.
+func TestOneModelOfRanks(t *testing.T) {
 	r, wait := inThreads(t, tiny, testBudget())
-	if _, err := opened(t, path, Config{Ranks: r}); err == nil || !strings.Contains(err.Error(), "--model-draft") {
-		t.Errorf("a head: %v", err)
+	if _, err := opened(t, tiny, Config{Ranks: r, Residency: model.Streamed}); !errors.Is(err, errDivided) {
+		t.Errorf("streamed: %v", err)
 	}
-	r.Dismiss()
-	if err := wait(); err != nil {
-		t.Errorf("dismissed: %v", err)
-	}
-	c := Config{Ranks: r}
-	if _, err := c.divided(&model.Survey{Config: &model.Config{Arch: "whisper", Sound: nn.Sound{Bands: 80}}}); err == nil {
-		t.Error("a model of speech is taken")
-	}
-}
-
-// The other ranks load a model once: another engine of the same ranks is an error, and does not wait for them.
-func TestInvitedOnce(t *testing.T) {
-	r, wait := inThreads(t, tiny, testBudget())
-	e, err := opened(t, tiny, Config{Ranks: r})
-	if err != nil {
-		t.Fatal(err)
-	}
-	e.Close()
-	if _, err := opened(t, tiny, Config{Ranks: r}); err == nil || !strings.Contains(err.Error(), "once") {
-		t.Errorf("again: %v", err)
+	prompt := []int32{1, 2, 3, 4, 5}
+	want := greedy(t, open(t, tiny, Config{}), prompt, 20)
+	for range 2 {
+		e, err := opened(t, tiny, Config{Ranks: r})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := opened(t, tiny, Config{Ranks: r}); err == nil || !strings.Contains(err.Error(), "one at a time") {
+			t.Errorf("two at a time: %v", err)
+		}
+		if got := greedy(t, e, prompt, 20); !slices.Equal(got, want) {
+			t.Errorf("%v, want %v", got, want)
+		}
+		e.Close()
 	}
 	if err := wait(); err != nil {
 		t.Error(err)

@@ -57,6 +57,12 @@ func (s *Sequence) beginShift(how generate.Shift, namespace string) (*kvcache.Sh
 	return move, err
 }
 
+// move moves keys and values, on all ranks, in the device's turn.
+func (e *Engine) move(s *kvcache.Shift, end int) {
+	e.lead.Moved(s, end)
+	e.mover.Move(e.device.pool, e.kv, s, end)
+}
+
 // endShift records that the keys and values of s have been moved.
 func (s *Sequence) endShift(g *generate.Generation, move *kvcache.Shift) {
 	move.Done()

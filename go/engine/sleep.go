@@ -30,9 +30,10 @@ func (e *Engine) bytes() uint64 {
 	return n
 }
 
-// sleep releases the weights and the activations. The pages of the file become the first that the kernel
+// sleep releases the weights and the activations, on all ranks. The pages of the file become the first that the kernel
 // reclaims.
 func (e *Engine) sleep() {
+	_ = e.asked(func() error { return e.lead.Sleep(context.Background()) }) // who is gone is noticed by the watch
 	e.device.leave(e)
 	e.runner.Close()
 	if e.mover != nil {
@@ -79,6 +80,30 @@ func (e *Engine) wake(ctx context.Context, progress func(done, total uint64)) (*
 	if err != nil {
 		return nil, nil, err
 	}
+	if e.lead == nil {
+		return e.wakeAlone(ctx, s, p, progress)
+	}
+	e.talk.Lock()
+	defer e.talk.Unlock()
+	if err := e.device.inTurn(func() error { return e.lead.Wake(p.Use) }); err != nil {
+		return nil, nil, err
+	}
+	m, r, err := e.wakeAlone(ctx, s, p, progress)
+	if others := e.lead.Woken(context.Background()); err == nil && others != nil {
+		err = others
+		r.Close()
+		m.Close()
+	}
+	if err != nil {
+		_ = e.device.inTurn(func() error { return e.lead.Sleep(context.Background()) })
+		return nil, nil, err
+	}
+	r.LedBy(e.lead)
+	return m, r, nil
+}
+
+// wakeAlone loads this process's weights.
+func (e *Engine) wakeAlone(ctx context.Context, s *model.Survey, p Plan, progress func(done, total uint64)) (*model.Model, *model.Runner, error) {
 	m, leave, err := e.loadWeights(ctx, s, p, progress)
 	if err != nil {
 		return nil, nil, err
@@ -111,7 +136,7 @@ func (l *Loop) engines() []*Engine {
 // Sleep releases the weights of a loop without requests, and those of its draft model. Only the prefix caches
 // stay, for when it wakes. Requests are refused until then.
 func (l *Loop) Sleep() error {
-	if err := l.e.whole("sleep is"); err != nil {
+	if err := l.e.notByLayers("sleep is"); err != nil {
 		return err
 	}
 	return l.Between(func() error {
@@ -146,6 +171,7 @@ func (w *woken) close() {
 	w.room.Release()
 	w.r.Close()
 	w.m.Close()
+	_ = w.asked(func() error { return w.lead.Sleep(context.Background()) })
 }
 
 // Wake undoes Sleep. Only one goroutine may call it. If there is too little memory, a file cannot be read, or

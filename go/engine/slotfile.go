@@ -25,7 +25,8 @@ import (
 //	media               in files that begin with "quernKV6": uint32, then that many hashes of 32 bytes
 //	tokens              uint32, then that many int32; -1 - i is a token of medium i
 //	units               of each group of the model's state in turn: the blocks that the
-//	                    next token sees, in the order of position, or the state
+//	                    next token sees, in the order of position, or the state; of a
+//	                    divided model the parts of all ranks, one after the other
 //	checksum            uint64: xxHash64 of all bytes before it
 //
 // Numbers are little-endian. The file reveals the text: its tokens are in the clear.
@@ -54,9 +55,9 @@ var (
 	ErrSlotModel = fmt.Errorf("%w: it is of another one, of another configuration, or of another type of keys and values", ErrSlotFile)
 )
 
-// slotFiles returns an error if the state of sequences is not all here.
+// slotFiles returns an error if there are none of the state of sequences.
 func (l *Loop) slotFiles() error {
-	if err := l.e.whole("slot files are"); err != nil {
+	if err := l.e.notByLayers("slot files are"); err != nil {
 		return fmt.Errorf("%w: %w", ErrSlotFile, err)
 	}
 	return nil
@@ -139,11 +140,8 @@ func (l *Loop) save(ids []int32, namespace, space string, w io.Writer) (SlotFile
 	if _, err := both.Write(head.Bytes()); err != nil {
 		return f, err
 	}
-	err := table.Parts(func(part []byte) error {
-		n, err := both.Write(part)
-		f.Bytes += int64(n)
-		return err
-	})
+	units, err := l.e.writeState(table, both)
+	f.Bytes += units
 	if err == nil {
 		var n int
 		n, err = w.Write(binary.LittleEndian.AppendUint64(nil, sum.Sum64()))
@@ -213,12 +211,9 @@ func (l *Loop) restore(namespace string, r io.Reader, kept func(ids []int32, nam
 	if err != nil {
 		return SlotFile{}, err
 	}
-	err = table.Parts(func(part []byte) error {
-		if _, err := io.ReadFull(in, part); err != nil {
-			return errSlotShort
-		}
-		return nil
-	})
+	if err = l.e.readState(table, in); errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = errSlotShort
+	}
 	f := SlotFile{Tokens: len(ids), Bytes: in.n}
 	if err == nil {
 		err = checkSlotEnd(file, sum.Sum64())
@@ -386,6 +381,9 @@ func (e *Engine) fingerprint() []byte {
 		cfg.Ctx = 0       // what follows from it is among the layers' rotations
 		cfg.Media = false // the state of a text is the same
 		fmt.Fprintf(h, "%+v\n%d %v %+v\n", cfg, unitsVersion, e.KVName(), e.kv.Layout())
+		if e.lead != nil {
+			fmt.Fprintf(h, "ranks %v\n", e.lead.UnitsOfRanks())
+		}
 		for _, t := range e.file.GGUF.Tensors {
 			fmt.Fprintf(h, "%q %v %v %d\n", t.Name, t.Type, t.Dims, t.Offset)
 			h.Write(t.Data[:min(len(t.Data), 4096)])

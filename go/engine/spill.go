@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"slices"
 	"sync"
 	"time"
 
@@ -82,7 +83,7 @@ func newSpill(l *Loop, store pages, profile string) (*spill, error) {
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.worth = s.faster
 	var err error
-	if s.staged, err = l.e.device.budget.Alloc("pages on their way to disk", l.tree.PageBytes()); err != nil {
+	if s.staged, err = l.e.device.budget.Alloc("pages on their way to disk", l.e.pageBytes()); err != nil {
 		return nil, err
 	}
 	s.work.Go(s.write)
@@ -155,9 +156,11 @@ func (s *spill) writeWarm() {
 func (s *spill) put(ctx context.Context, p *kvcache.Page) error {
 	ctx, cancel := context.WithTimeout(ctx, putTime)
 	defer cancel()
-	staged := stage(s.staged.Bytes(), p.Units)
+	parts, err := s.l.e.gather(ctx, p.Numbers, p.Units, s.staged.Bytes())
 	s.release(p)
-	err := panics.Catch(func() error { return s.store.Put(ctx, s.page(p, staged)) })
+	if err == nil {
+		err = panics.Catch(func() error { return s.store.Put(ctx, s.page(p, slices.Concat(parts...))) })
+	}
 	if err == nil {
 		s.l.mu.Lock()
 		s.l.tree.Stored(p)
@@ -181,16 +184,6 @@ func (s *spill) usable() bool {
 	default:
 		return !s.store.Paused() && !s.store.Stuck() && s.l.e.file.Damaged() == nil
 	}
-}
-
-// stage copies units into memory, which has room for them.
-func stage(memory []byte, units [][]byte) (staged [][]byte) {
-	for _, u := range units {
-		n := copy(memory, u)
-		staged = append(staged, memory[:n:n])
-		memory = memory[n:]
-	}
-	return staged
 }
 
 func (s *spill) page(p *kvcache.Page, units [][]byte) diskcache.Page {
@@ -302,8 +295,30 @@ func (s *spill) get(ctx context.Context, r *trail, pages []*kvcache.Page, wanted
 		}
 		p := pages[i]
 		key := s.l.e.mediaIDs.page(r.chain, p.Part, p.From, p.Tokens[p.From:])
-		return s.store.Get(ctx, diskcache.Page{Key: key, Depth: p.From / kvcache.BlockTokens, Units: p.Units})
+		return s.fill(ctx, p, diskcache.Page{Key: key, Depth: p.From / kvcache.BlockTokens, Units: p.Units})
 	})
+}
+
+// fill reads a page into its units, on all ranks.
+func (s *spill) fill(ctx context.Context, p *kvcache.Page, page diskcache.Page) error {
+	e := s.l.e
+	if e.lead == nil {
+		return s.store.Get(ctx, page)
+	}
+	region, err := e.device.budget.Alloc("state of all ranks", uint64(e.unitBytes(p.Numbers...)))
+	if err != nil {
+		return err
+	}
+	defer region.Close()
+	parts := e.partsOf(p.Numbers, region.Bytes())
+	page.Units = nil
+	for i, own := range e.piecesOf(p.Numbers, p.Units) {
+		page.Units = append(append(page.Units, own...), parts[i][1:]...)
+	}
+	if err := s.store.Get(ctx, page); err != nil {
+		return err
+	}
+	return e.scatter(p.Numbers, parts)
 }
 
 // read reads what the disk has of a text into the tree.

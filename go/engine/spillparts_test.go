@@ -159,17 +159,24 @@ func TestReadingPays(t *testing.T) {
 }
 
 // Units are copied one behind the other, and none can grow into the next.
-func TestStage(t *testing.T) {
-	units := [][]byte{[]byte("abc"), []byte("d"), nil, []byte("efg")}
-	memory := make([]byte, 9)
-	staged := stage(memory, units)
-	units[0][0] = 'x'
-	if string(memory) != "abcdefg\x00\x00" || len(staged) != 4 {
-		t.Errorf("%q, %q", memory, staged)
+func TestGather(t *testing.T) {
+	e := open(t, tiny, Config{})
+	n, own := e.kv.Layout()[0].Bytes, e.unitBytes(kvcache.Unit{})
+	units := []kvcache.Unit{{Number: 1}, {Number: 0}}
+	for i := range 2 * n {
+		e.kv.Memory(0)[i] = byte(i/n + 1)
 	}
-	for i, want := range []string{"abc", "d", "", "efg"} {
-		if string(staged[i]) != want || cap(staged[i]) != len(want) {
-			t.Errorf("unit %d: %q, with room for %d", i, staged[i], cap(staged[i]))
+	memory := make([]byte, 2*own+1)
+	parts, err := e.gather(t.Context(), units, [][]byte{e.kv.Memory(0)[n : 2*n], e.kv.Memory(0)[:n]}, memory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(parts) != 2 || memory[0] != 2 || memory[own] != 1 || memory[2*own] != 0 {
+		t.Errorf("%d parts, %d, %d, %d", len(parts), memory[0], memory[own], memory[2*own])
+	}
+	for i := range parts {
+		if p := parts[i][0]; len(p) != n || cap(p) != n || !bytes.Equal(p, bytes.Repeat([]byte{byte(2 - i)}, n)) {
+			t.Errorf("unit %d: %d bytes, with room for %d", i, len(p), cap(p))
 		}
 	}
 }

@@ -97,7 +97,7 @@ func (f *Fleet) sources() []server.Source {
 			}
 			return f.read(m.Model)
 		})
-		src.Media, src.Pinned = m.head.HasProjector(), m.Launch.Ranks != nil
+		src.Media = m.head.HasProjector()
 		src.Starting, src.Info = true, ask.InfoOf(m.head.File, m.head.Config)
 		need := src.Need
 		src.Need = func(room uint64) (uint64, error) {

@@ -108,4 +108,7 @@ func (p *Pool) copyUnit(group int, to, from int32) {
 	for k := range g.places() {
 		copy(g.part(to, k), g.part(from, k))
 	}
+	if p.twin != nil {
+		p.twin.Copied(group, to, from)
+	}
 }

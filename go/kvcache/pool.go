@@ -22,11 +22,24 @@ type Pool struct {
 	taken   *mem.Reservation
 	tree    *Tree    // evicts units when none is free; nil: none
 	parked  []*Table // of sequences that wait, to be emptied when the tree has nothing left
-	copied  func(group int, to, from int32)
+	twin    Twin
 }
 
-// OnCopy has f called when a unit is copied, so that what is kept elsewhere by the same numbers is copied as well.
-func (p *Pool) OnCopy(f func(group int, to, from int32)) { p.copied = f }
+// A Unit is one of the pool's, by its number in its group.
+type Unit struct {
+	Group  int
+	Number int32
+}
+
+// A Twin keeps something elsewhere by the numbers of units, which is copied where they are, and of no use any more where
+// their pages are released.
+type Twin interface {
+	Copied(group int, to, from int32)
+	Discarded(group int, unit int32)
+}
+
+// SetTwin has a Twin be told from now on.
+func (p *Pool) SetTwin(t Twin) { p.twin = t }
 
 // units is the units of a group.
 type units struct {
@@ -171,6 +184,9 @@ func (p *Pool) strip(n uint64) {
 				if err := g.region.Discard(g.span(id, k)); err != nil {
 					panic(fmt.Sprintf("kvcache: %v", err)) // cannot fail on our own mapping
 				}
+			}
+			if p.twin != nil {
+				p.twin.Discarded(i, id)
 			}
 			g.free, g.bare = g.free[:len(g.free)-1], append(g.bare, id)
 			p.touched -= uint64(g.Bytes)

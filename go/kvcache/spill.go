@@ -18,6 +18,7 @@ type Page struct {
 	From      int      // position of the first of them in its block
 	Part      int      // number in the layout
 	Units     [][]byte // memory of each of the part's groups, in pieces
+	Numbers   []Unit   // of these units
 	held      *holding
 }
 
@@ -151,6 +152,7 @@ func (t *Tree) page(h *holding) *Page {
 	}
 	for k, g := range h.part.groups {
 		p.Units = append(p.Units, t.pool.unit(g, h.units[k])...)
+		p.Numbers = append(p.Numbers, Unit{g, h.units[k]})
 	}
 	return p
 }
@@ -350,6 +352,7 @@ func (t *Tree) Fetch(ns string, ids []int32) (*Table, []*Page, error) {
 			id := p.take(g)
 			table.units[g][at] = id
 			m.Units = append(m.Units, p.unit(g, id)...)
+			m.Numbers = append(m.Numbers, Unit{g, id})
 		}
 	}
 	table.n, table.done = n, n

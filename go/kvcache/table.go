@@ -128,9 +128,6 @@ func (t *Table) grow(group, n int) {
 		last := &list[len(list)-1]
 		own := p.take(group)
 		p.copyUnit(group, own, *last)
-		if p.copied != nil {
-			p.copied(group, own, *last)
-		}
 		p.drop(group, *last)
 		*last = own
 	}
@@ -321,6 +318,18 @@ var ErrAged = errors.New("keys and values have just been stored for the next tok
 // lies in: for each group in turn, the blocks visible to the next token, or the state. It is the same bytes in any number
 // of places.
 func (t *Table) Parts(f func(part []byte) error) error {
+	return t.EachUnit(func(_ Unit, pieces [][]byte) error {
+		for _, piece := range pieces {
+			if err := f(piece); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// EachUnit calls f with each of these units, and its pieces.
+func (t *Table) EachUnit(f func(u Unit, pieces [][]byte) error) error {
 	for i, list := range t.units {
 		g := &t.pool.layout[i]
 		if g.PerSequence {
@@ -333,10 +342,8 @@ func (t *Table) Parts(f func(part []byte) error) error {
 			if id < 0 {
 				return ErrAged
 			}
-			for _, piece := range t.pool.unit(i, id) {
-				if err := f(piece); err != nil {
-					return err
-				}
+			if err := f(Unit{i, id}, t.pool.unit(i, id)); err != nil {
+				return err
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -70,6 +71,28 @@ func adapt(p *nn.Program, adapters []*Adapter) (*nn.Program, error) {
 		}
 	}
 	return &to, nil
+}
+
+// adapted returns the model's program, and the one with adapters, whose buffers both have. Ranks divide the second as they
+// have divided the first, since they have their parts of the matrices already.
+func (m *Model) adapted(adapters []*Adapter) (base, with *nn.Program, err error) {
+	if m.ranks == nil {
+		with, err = adapt(m.program, adapters)
+		return m.program, with, err
+	}
+	if m.division.Layers {
+		return nil, nil, errors.New("adapters are not supported for a model that is divided by layers; use --split rows")
+	}
+	whole := *m.weights.undivided
+	if with, err = adapt(&whole, adapters); err != nil {
+		return nil, nil, err
+	}
+	whole.Bufs = with.Bufs
+	base, with, same := m.division.splitBoth(&whole, with, m.weights)
+	if !same {
+		return nil, nil, errors.New("these adapters are not supported for a model that is divided among ranks: its matrices would be divided in another way")
+	}
+	return base, with, nil
 }
 
 // lists rewrites lists of operations.

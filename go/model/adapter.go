@@ -22,6 +22,7 @@ type Adapter struct {
 
 	low    map[string]kernel.LowRank // by the name of the matrix
 	region *mem.Region
+	file   *File // for the other ranks, until they have it; nil: there are none
 }
 
 // OpenAdapter loads the adapter at path, a GGUF file, for this model. Errors are one line and name the file.
@@ -30,11 +31,24 @@ func (m *Model) OpenAdapter(path string, o Options) (*Adapter, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
+	a, err := m.readAdapter(f, o)
+	if err == nil && m.ranks != nil && m.ranks.Rank() == 0 {
+		a.file = f
+		return a, nil
+	}
+	f.Close()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return a, nil
+}
+
+// readAdapter loads the adapter in f, which is no longer needed then.
+func (m *Model) readAdapter(f *File, o Options) (*Adapter, error) {
 	a := &Adapter{low: map[string]kernel.LowRank{}}
 	if err := a.load(m, f, o); err != nil {
 		a.Close()
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, err
 	}
 	return a, nil
 }
@@ -46,6 +60,10 @@ func (a *Adapter) Bytes() int { return len(a.region.Bytes()) }
 func (a *Adapter) Close() {
 	if a.region != nil {
 		a.region.Close()
+	}
+	if a.file != nil {
+		a.file.Close()
+		a.file = nil
 	}
 }
 
@@ -68,7 +86,7 @@ func (a *Adapter) load(m *Model, f *File, o Options) error {
 		a.Rank = max(a.Rank, p.rank)
 	}
 	a.Tensors = len(pairs)
-	if _, err := adapt(m.program, []*Adapter{a.sketch(all)}); err != nil {
+	if _, _, err := m.adapted([]*Adapter{a.sketch(all)}); err != nil {
 		return err
 	}
 	n := 0

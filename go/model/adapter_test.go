@@ -89,6 +89,44 @@ func TestAdaptersOfArchitectures(t *testing.T) {
 }
 
 func mergedEqualsAdapted(t *testing.T, f *File, path, name string) {
+	m, adapter, merged := everyMatrix(t, f, path, name)
+	a, err := openAdapter(t, m, adapter.write(t, "adapter.gguf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mm, err := load(t, merged.write(t, "merged.gguf"), Packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := make([]int32, 40)
+	rnd := rand.New(rand.NewPCG(7, 8))
+	for i := range ids {
+		ids[i] = int32(rnd.IntN(m.Config.NVocab))
+	}
+	want, plain, got := newStepper(t, mm, len(ids)), newStepper(t, m, len(ids)), newStepper(t, m, len(ids))
+	if err := got.r.SetAdapters([]*Adapter{nil, a}); err != nil {
+		t.Fatal(err)
+	}
+	got.numbers, got.scales = []int32{1}, []float32{1}
+	if len(m.Config.Encoder) > 0 {
+		want.source, plain.source, got.source = 20, 20, 20
+	}
+	output := nn.Logits
+	if !m.Has(output) {
+		output = nn.Vectors
+	}
+	w, p, g := want.outputs(t, output, ids), plain.outputs(t, output, ids), got.outputs(t, output, ids)
+	if d := difference(g, w); !(d <= 2e-3) {
+		t.Errorf("%s with the adapter are %g of their size away from those of merged weights", output, d)
+	}
+	if d := difference(p, w); d < 0.05 {
+		t.Errorf("%s without the adapter are as near as %g", output, d)
+	}
+}
+
+// everyMatrix returns the model of a file, an adapter of all its matrices that can have one, and the model that has it merged
+// into its weights.
+func everyMatrix(t *testing.T, f *File, path, name string) (m *Model, adapter, merged *draft) {
 	const rank, alpha = 3, 6
 	m, err := loadFile(t, f, Packed, kvF32)
 	if err != nil {
@@ -96,7 +134,7 @@ func mergedEqualsAdapted(t *testing.T, f *File, path, name string) {
 	}
 	const size = 0.3
 	rnd := rand.New(rand.NewPCG(7, 7))
-	adapter, merged := adapterDraft(name, alpha), read(t, path)
+	adapter, merged = adapterDraft(name, alpha), read(t, path)
 	tied, taken := !m.weights.Has("output.weight"), 0
 	var refused []string
 	add := func(tensor string, w []float32, dims []uint64) []float32 {
@@ -183,37 +221,7 @@ func mergedEqualsAdapted(t *testing.T, f *File, path, name string) {
 	}
 	slices.Sort(refused)
 	t.Logf("%d matrices; not %v", taken, slices.Compact(refused))
-	a, err := openAdapter(t, m, adapter.write(t, "adapter.gguf"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	mm, err := load(t, merged.write(t, "merged.gguf"), Packed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ids := make([]int32, 40)
-	for i := range ids {
-		ids[i] = int32(rnd.IntN(m.Config.NVocab))
-	}
-	want, plain, got := newStepper(t, mm, len(ids)), newStepper(t, m, len(ids)), newStepper(t, m, len(ids))
-	if err := got.r.SetAdapters([]*Adapter{nil, a}); err != nil {
-		t.Fatal(err)
-	}
-	got.numbers, got.scales = []int32{1}, []float32{1}
-	if len(m.Config.Encoder) > 0 {
-		want.source, plain.source, got.source = 20, 20, 20
-	}
-	output := nn.Logits
-	if !m.Has(output) {
-		output = nn.Vectors
-	}
-	w, p, g := want.outputs(t, output, ids), plain.outputs(t, output, ids), got.outputs(t, output, ids)
-	if d := difference(g, w); !(d <= 2e-3) {
-		t.Errorf("%s with the adapter are %g of their size away from those of merged weights", output, d)
-	}
-	if d := difference(p, w); d < 0.05 {
-		t.Errorf("%s without the adapter are as near as %g", output, d)
-	}
+	return m, adapter, merged
 }
 
 // takes returns why the model cannot have a correction.

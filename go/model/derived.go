@@ -32,13 +32,13 @@ func (w *weights) Squares(name, norm string) ([]float64, error) {
 		if err != nil {
 			return nil, err
 		}
-		m.squares = &squares{rows: rows}
+		m.squares, m.squared = &squares{rows: rows}, true
 	}
 	if m.panels != nil && !w.bound {
 		return nil, nil // as for rows, which were not read yet
 	}
 	if m.squares == nil {
-		m.squares = &squares{norm: w.byVec[norm]}
+		m.squares, m.squared = &squares{norm: w.byVec[norm]}, true
 	}
 	return m.squares.rows, nil
 }

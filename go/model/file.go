@@ -99,6 +99,25 @@ func OpenBytes(name string, b []byte) (*File, error) {
 	return &File{GGUF: f, Paths: []string{name}, regions: []*mem.Region{mem.Static(b)}}, nil
 }
 
+// openShards parses a file in memory that stays until what is loaded from it has been: shards of these sizes, one after the
+// other. Errors call it by name.
+func openShards(name string, b []byte, sizes []int) (*File, error) {
+	f := &File{Paths: []string{name}}
+	var shards []*gguf.File
+	for _, n := range sizes {
+		shard, err := gguf.Parse(b[:n:n])
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		shards, f.regions, b = append(shards, shard), append(f.regions, mem.Static(b[:n:n])), b[n:]
+	}
+	var err error
+	if f.GGUF, err = gguf.Merge(shards); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return f, nil
+}
+
 // Again opens the same file once more, which is closed apart.
 func (f *File) Again() (*File, error) {
 	if f.CanStream() {

@@ -63,7 +63,7 @@ func (l *Lead) landed(r int, patience time.Duration) error {
 	case len(answer) > 0 && answer[0] == msgDone:
 		return l.flight.heard(l.group, r, answer[1:])
 	}
-	return fmt.Errorf("%s: %w", answer[min(1, len(answer)):], ErrRank)
+	return fmt.Errorf("%s: %w", answer[min(5, len(answer)):], ErrRank)
 }
 
 // flying reports whether passes are in flight. Ranks that have done none for long are lost.

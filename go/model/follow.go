@@ -16,19 +16,29 @@ import (
 // tells it.
 type Follower struct {
 	Group   *kernel.Ranks
-	File    *File
+	Open    func(head bool) (*File, error) // the model's file, when rank 0 invites to it, and the head that drafts for it
 	Pool    *kernel.Pool
 	Budget  *mem.Budget
 	Version string             // of the program, which is rank 0's as well
 	Loaded  func(bytes uint64) // called with the memory of its weights, once they are there; may be nil
 
+	file   *File   // once it was invited
 	survey *Survey // once it has agreed to load
 	use    Use
-	model  *Model
+	limits limits
+	model  *Model // nil as well while it sleeps
 	runner *Runner
+	mover  *Mover
 	units  []*mem.Region
 	taken  *mem.Reservation // of these
+	rows   *mem.Region      // that tokens of a pass bring; nil: none do
 	room   []byte
+	asked  uint32 // the number of the question that is answered next
+
+	adapters []*Adapter  // by number
+	incoming *mem.Region // the file of an adapter
+	shards   []int       // of it
+	read     int         // bytes of it that have come
 }
 
 // errQuit ends a follower.
@@ -62,6 +72,7 @@ func (f *Follower) Run(ctx context.Context) error {
 func (f *Follower) do(ctx context.Context, kind byte, body []byte) error {
 	switch kind {
 	case msgJoin:
+		f.begin(body)
 		return f.answer(nil, f.busy(func() error { return f.join(body) }))
 	case msgLoad:
 		var has holding
@@ -72,36 +83,55 @@ func (f *Follower) do(ctx context.Context, kind byte, body []byte) error {
 		return f.answer(has, err)
 	case msgMemory:
 		return f.answer(nil, f.busy(func() error { return f.allocate(body) }))
+	case msgSleep:
+		f.sleep()
+		return f.answer(nil, nil)
+	case msgWake:
+		err := f.busy(func() error { return f.wake(ctx, body) })
+		return f.answered(f.answer(nil, err), err)
 	case msgPing:
 		return f.answer(nil, nil)
 	case msgMeasure:
 		_, err := MeasureNetwork(f.Group)
 		return err
+	case msgClose:
+		f.close()
+		return nil
 	case msgQuit:
 		return errQuit
 	}
-	if f.runner == nil {
+	asleep := kind == msgUnits || kind == msgRead || kind == msgWrite // can be done then: units stay
+	if f.units == nil || f.runner == nil && !asleep {
 		return fmt.Errorf("message %q of rank 0 comes too early: %w", kind, ErrRank)
 	}
+	return f.follow(ctx, kind, body)
+}
+
+// follow does what a message says that is for a model.
+func (f *Follower) follow(ctx context.Context, kind byte, body []byte) (err error) {
+	defer func() {
+		if p := recover(); p != nil { // what a runner, a batch or a mover refuses
+			err = fmt.Errorf("message %q of rank 0: %v", kind, p)
+		}
+	}()
 	switch kind {
-	case msgPass:
-		if err := f.runner.batch.Take(body); err != nil {
-			return err
-		}
-		err := f.runner.Forward(nil, nil)
-		switch {
-		case errors.Is(err, ErrStopped):
-			return f.Group.Failed()
-		case err == nil && f.survey.ranks.Layers:
-			return f.did()
-		}
-		return err
-	case msgOutput:
-		return f.output(body)
-	case msgCopy:
-		return f.copy(body)
+	case msgPass, msgOutput, msgKeep, msgStep:
+		return f.pass(kind, body)
+	case msgUnits, msgMove, msgAge, msgRead, msgWrite:
+		return f.state(kind, body)
+	case msgFile, msgPart, msgAdapter, msgAdapters:
+		return f.adapter(ctx, kind, body)
 	}
 	return fmt.Errorf("message %q of rank 0 is not known: %w", kind, ErrRank)
+}
+
+// answered returns the error of an answer that says why something was not done, but not that reason: nothing has changed, and
+// rank 0 decides.
+func (f *Follower) answered(err, why error) error {
+	if why != nil && f.Group.Failed() == nil {
+		return nil
+	}
+	return err
 }
 
 // Decline answers rank 0's invitation with why this process cannot follow, and returns that. An invitation that does not
@@ -109,9 +139,17 @@ func (f *Follower) do(ctx context.Context, kind byte, body []byte) error {
 func Decline(g *kernel.Ranks, why error) error {
 	f := Follower{Group: g}
 	if msg, err := g.Recv(0, make([]byte, mostMessage), 10*time.Second); err == nil && len(msg) > 0 && msg[0] == msgJoin {
+		f.begin(msg[1:])
 		_ = f.answer(nil, why)
 	}
 	return why
+}
+
+// begin reads the number of the first question.
+func (f *Follower) begin(invited []byte) {
+	var in invitation
+	_ = json.Unmarshal(invited, &in) // who joins says what is wrong with it
+	f.asked = in.First
 }
 
 // busy tells rank 0 that the answer will come, until it does.
@@ -142,7 +180,7 @@ func (f *Follower) busy(do func() error) error {
 // answer tells rank 0 that something went well, with what has come of it unless that is nil, or why not. An error is the
 // follower's as well.
 func (f *Follower) answer(with any, err error) error {
-	msg := []byte{msgReady}
+	msg := f.head(msgReady)
 	if with != nil && err == nil {
 		var text []byte
 		text, err = json.Marshal(with)
@@ -152,7 +190,14 @@ func (f *Follower) answer(with any, err error) error {
 		return f.Group.Send(0, msg)
 	}
 	text := err.Error()
-	return errors.Join(err, f.Group.Send(0, append([]byte{msgError}, text[:min(len(text), 4000)]...)))
+	msg[0] = msgError
+	return errors.Join(err, f.Group.Send(0, append(msg[:5], text[:min(len(text), 4000)]...)))
+}
+
+// head begins an answer to the next question.
+func (f *Follower) head(kind byte) []byte {
+	f.asked++
+	return binary.LittleEndian.AppendUint32([]byte{kind}, f.asked-1)
 }
 
 // join finds out whether this rank can load its part of the model.
@@ -166,10 +211,22 @@ func (f *Follower) join(body []byte) error {
 		return fmt.Errorf("it has a model already")
 	case in.Version != f.Version:
 		return fmt.Errorf("it is version %q, rank 0 is %q; ranks run the same program", f.Version, in.Version)
-	case in.File != f.File.identity():
-		return fmt.Errorf("%s is another file than rank 0's", f.File.Name())
 	}
-	s, err := NewSurvey(f.File, in.KV, in.Ctx)
+	var err error
+	if f.file, err = f.Open(in.Head); err != nil {
+		f.file = nil
+		return err
+	}
+	if in.File != f.file.identity() {
+		return fmt.Errorf("%s is another file than rank 0's", f.file.Name())
+	}
+	s, err := NewSurvey(f.file, in.KV, in.Ctx, in.Tiers...)
+	if err == nil && in.Media {
+		s, err = s.Seeing()
+	}
+	if err == nil && in.Drafts {
+		s, err = s.Drafting()
+	}
 	if err == nil {
 		s, err = s.Split(Ranks{Group: f.Group, Shares: in.Shares, Least: in.Least, Layers: in.Layers})
 	}
@@ -190,7 +247,7 @@ func (f *Follower) join(body []byte) error {
 			mem.FormatBytes(need.Weights+need.Activations), mem.FormatBytes(free))
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", f.File.Name(), err)
+		return fmt.Errorf("%s: %w", f.file.Name(), err)
 	}
 	if in.Layers {
 		f.Group.Patience(patienceOfLayers)
@@ -210,7 +267,7 @@ func (f *Follower) load(ctx context.Context) (has holding, err error) {
 		need, err = f.survey.Memory(f.use)
 	}
 	if err != nil {
-		return has, fmt.Errorf("%s: %w", f.File.Name(), err)
+		return has, fmt.Errorf("%s: %w", f.file.Name(), err)
 	}
 	if f.Loaded != nil {
 		f.Loaded(f.model.WeightBytes())
@@ -235,12 +292,6 @@ func (f *Follower) allocate(body []byte) (err error) {
 	case len(l.Units) != len(f.model.Layout):
 		return fmt.Errorf("%d groups of state, rank 0 has %d", len(f.model.Layout), len(l.Units))
 	}
-	f.runner, err = NewRunner(f.model, RunnerConfig{
-		Pool: f.Pool, Budget: f.Budget, MaxTokens: l.MaxTokens, MaxSeqs: l.MaxSeqs, MaxBlocks: l.MaxBlocks, MaxOut: l.MaxOut,
-	})
-	if err != nil {
-		return err
-	}
 	most := uint64(0)
 	for i, g := range f.model.Layout {
 		const limit = 1 << 44 // bytes, of which an address space has enough
@@ -260,9 +311,88 @@ func (f *Follower) allocate(body []byte) (err error) {
 			return err
 		}
 		f.units = append(f.units, r)
-		f.runner.batch.SetState(i, r.Bytes(), g.Bytes)
 	}
-	return nil
+	f.limits = l
+	return f.run()
+}
+
+// run makes what runs the model.
+func (f *Follower) run() (err error) {
+	l := f.limits
+	f.runner, err = NewRunner(f.model, RunnerConfig{
+		Pool: f.Pool, Budget: f.Budget, MaxTokens: l.MaxTokens, MaxSeqs: l.MaxSeqs, MaxBlocks: l.MaxBlocks, MaxOut: l.MaxOut,
+	})
+	if err != nil {
+		f.runner = nil
+		return err
+	}
+	for i, g := range f.model.Layout {
+		f.runner.batch.SetState(i, f.units[i].Bytes(), g.Bytes)
+	}
+	if n := f.runner.brings; n > 0 && f.rows == nil {
+		if f.rows, err = f.Budget.Alloc("rows of pictures and sounds", uint64(l.MaxTokens*n*4)); err != nil {
+			return err
+		}
+	}
+	wide := f.runner.brings
+	if f.model.Drafts() {
+		wide = max(wide, f.model.NextWidth())
+	}
+	if n := mostMessage + 4*l.MaxTokens*wide; n > len(f.room) {
+		f.room = make([]byte, n)
+	}
+	if l.Moves && f.mover == nil {
+		if f.mover, err = f.model.NewMover(l.Shifts); err != nil {
+			return err
+		}
+	}
+	return f.runner.SetAdapters(f.adapters)
+}
+
+// sleep releases the weights and what runs them.
+func (f *Follower) sleep() {
+	if f.mover != nil {
+		f.mover.Close()
+		f.mover = nil
+	}
+	if f.runner != nil {
+		f.runner.Close()
+		f.runner = nil
+	}
+	if f.model != nil {
+		f.model.Close()
+		f.model = nil
+	}
+	if f.file != nil {
+		f.file.Cold()
+	}
+}
+
+// wake loads them again. If it cannot, it sleeps on.
+func (f *Follower) wake(ctx context.Context, body []byte) error {
+	var u Use
+	if err := json.Unmarshal(body, &u); err != nil {
+		return err
+	}
+	switch {
+	case f.survey == nil || f.units == nil:
+		return fmt.Errorf("a model that is not there is to wake: %w", ErrRank)
+	case f.model != nil:
+		return nil // rank 0 could not fall asleep
+	}
+	u.Threads, u.Places = f.Pool.Threads(), 1
+	f.use = u
+	err := f.file.Unchanged()
+	if err == nil {
+		_, err = f.load(ctx)
+	}
+	if err == nil {
+		err = f.run()
+	}
+	if err != nil {
+		f.sleep()
+	}
+	return err
 }
 
 // words returns the 32-bit numbers of a message.
@@ -274,51 +404,24 @@ func words(body []byte) []int32 {
 	return list
 }
 
-// output computes its part of an output.
-func (f *Follower) output(body []byte) (err error) {
-	defer func() {
-		if p := recover(); p != nil { // what a runner refuses
-			err = fmt.Errorf("an output of rank 0: %v", p)
-		}
-	}()
-	w := words(body)
-	if len(w) < 2 || w[0] < 0 || int(w[0]) >= len(f.runner.outputs) {
-		return fmt.Errorf("an output of rank 0 is cut short: %w", ErrRank)
-	}
-	o := f.runner.outputs[w[0]]
-	if o.Given {
-		return fmt.Errorf("an output of rows that rank 0 alone has: %w", ErrRank)
-	}
-	f.runner.pick(o.Name, false)
-	f.runner.run(w[1:])
-	return f.Group.Failed()
-}
-
-// copy copies a unit of the state of sequences.
-func (f *Follower) copy(body []byte) error {
-	w := words(body)
-	if len(w) != 3 || w[0] < 0 || int(w[0]) >= len(f.units) {
-		return fmt.Errorf("a copy of rank 0 is cut short: %w", ErrRank)
-	}
-	all, size := f.units[w[0]].Bytes(), f.model.Layout[w[0]].Bytes
-	if n := int32(len(all) / size); w[1] < 0 || w[1] >= n || w[2] < 0 || w[2] >= n {
-		return fmt.Errorf("a copy of rank 0 from unit %d to %d of %d: %w", w[2], w[1], n, ErrRank)
-	}
-	copy(all[int(w[1])*size:][:size], all[int(w[2])*size:])
-	return nil
-}
-
+// close releases everything: another model may be loaded.
 func (f *Follower) close() {
-	if f.runner != nil {
-		f.runner.Close()
+	f.sleep()
+	for _, a := range f.adapters {
+		if a != nil {
+			a.Close()
+		}
 	}
-	for _, r := range f.units {
-		r.Close()
+	for _, r := range append(f.units, f.rows, f.incoming) {
+		if r != nil {
+			r.Close()
+		}
 	}
 	if f.taken != nil {
 		f.taken.Release()
 	}
-	if f.model != nil {
-		f.model.Close()
+	if f.file != nil {
+		f.file.Close()
 	}
+	f.units, f.rows, f.taken, f.survey, f.adapters, f.incoming, f.file = nil, nil, nil, nil, nil, nil, nil
 }

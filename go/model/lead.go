@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -10,12 +11,14 @@ import (
 	"hash/fnv"
 	"io"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/kvcache"
+	"github.com/quern-llm/quern/go/model/nn"
 )
 
 // What rank 0 tells the others: a byte, and what follows it. Passes need no answer, since their exchanges are one.
@@ -23,28 +26,50 @@ const (
 	msgJoin   = 'J' // an invitation, as JSON; answered before anything is loaded
 	msgLoad   = 'L' // answered with a holding, as JSON
 	msgMemory = 'M' // limits, as JSON; answered
-	msgPass   = 'P' // a batch: kernel.Batch.AppendTo
-	msgOutput = 'O' // an output's number, then rows
-	msgCopy   = 'C' // group, unit to, unit from
 	msgPing   = 'I' // answered
+	msgSleep  = 'S' // the weights are released; answered
+	msgWake   = 'V' // a Use, as JSON: they are loaded again; answered
+	msgClose  = 'C' // the model is released: another may be loaded
 	msgQuit   = 'Q'
 
-	msgReady = 'R' // and what it is answered with
+	msgPass   = 'P' // a batch: kernel.Batch.AppendTo
+	msgOutput = 'O' // an output's number, then rows
+	msgKeep   = 'K' // the tokens that follow those of the pass: Runner.KeepNext
+	msgStep   = 'N' // a step of the layer that drafts: Runner.StepNext
+
+	msgUnits = 'U' // group, unit, and the one that it is a copy of, or -1: its pages are released; any number of these
+	msgMove  = 'T' // a kvcache.Shift: see Lead.Moved
+	msgAge   = 'A' // from group and unit, to group and unit; any number of these
+	msgRead  = 'G' // group and unit, any number of these; answered with their contents
+	msgWrite = 'W' // group and unit, which mostWritten bytes of it, and what these are from now on
+
+	msgFile     = 'F' // lengths of the shards of an adapter's file, as JSON
+	msgPart     = 'D' // its next bytes
+	msgAdapter  = 'E' // the number of the adapter whose file that was; answered
+	msgAdapters = 'Y' // numbers of those that batches may have from now on; answered
+
+	msgReady = 'R' // the number of the question, and what it is answered with
 	msgBusy  = 'B' // the answer will come
-	msgError = 'E' // a line
+	msgError = '!' // the number of the question, and a line
 )
 
-// mostMessage is the most bytes of a message: batches have 4 for each token and KV block.
+// mostMessage is the most bytes of a message: batches have 4 for each token and KV block. Of rows there may be more: see
+// Follower.run.
 const mostMessage = 64 << 20
 
 // An invitation says what ranks must agree on before they load the model.
 type invitation struct {
+	First    uint32 // the number of this question; those that follow count on
 	Version  string
 	File     string // see File.identity
 	Division string // see Survey.division
 	KV       kernel.KVTypes
+	Tiers    []nn.Tier
 	Ctx      int
-	Use      Use // but for the threads, which are each rank's own
+	Media    bool // Survey.Seeing
+	Head     bool // File.DraftBy
+	Drafts   bool // Survey.Drafting
+	Use      Use  // but for the threads, which are each rank's own
 	Shares   []int
 	Least    int
 	Layers   bool
@@ -60,6 +85,7 @@ type holding struct {
 type limits struct {
 	MaxTokens, MaxSeqs, MaxBlocks, MaxOut int
 	Units                                 []int // of each group
+	Moves, Shifts                         bool  // Model.NewMover
 }
 
 // identity returns a hash of everything in the file but the tensors' data, of which it takes a page of each. Where that
@@ -86,13 +112,19 @@ func (f *File) identity() string {
 	return fmt.Sprintf("%x", h.Sum(nil))
 }
 
-// A Lead is rank 0's hold of the other ranks, which do what its Runner does. Ping and Copied are safe for concurrent use.
+// A Lead is rank 0's hold of the other ranks, which do what its Runner does. Its methods are called in the device's turn, by
+// one goroutine at a time, but Copied and Discarded, which are safe for concurrent use: the others are told of what these
+// note before anything else.
 type Lead struct {
-	mu    sync.Mutex // of what is told between passes
 	group *kernel.Ranks
 	msg   []byte
 	room  []byte
 	told  time.Time // when the others were told something
+	asked uint32    // the number of the last question: answers to others, which nobody waited for, are dropped
+	bytes [][]int   // by rank, of a unit of each group
+
+	mu    sync.Mutex // of what is noted
+	noted []byte     // a msgUnits
 
 	flight *flight // nil: the others are in the same pass
 
@@ -105,7 +137,7 @@ var ErrRank = errors.New("the model cannot be divided among these ranks")
 // Invite has the other ranks load their parts of the model, while the caller loads its own: see Loaded. Before, all have
 // agreed that they have the same program and file, and the memory. The Lead is not nil where there is an error.
 func (s *Survey) Invite(ctx context.Context, version string, u Use) (*Lead, error) {
-	l := &Lead{group: s.ranks.Group, room: make([]byte, 8192), silence: mostSilence}
+	l := &Lead{group: s.ranks.Group, room: make([]byte, 8192), silence: mostSilence, asked: rand.Uint32()}
 	if s.ranks.Layers {
 		l.flight = &flight{done: make([]int, l.group.Count())}
 		l.group.Patience(patienceOfLayers)
@@ -113,8 +145,9 @@ func (s *Survey) Invite(ctx context.Context, version string, u Use) (*Lead, erro
 	division, err := s.division(u.Residency)
 	if err == nil {
 		err = l.tell(msgJoin, invitation{
-			Version: version, File: s.file.identity(), Division: division, KV: s.kv, Ctx: s.Config.Ctx, Use: u,
-			Shares: s.ranks.Shares, Least: s.ranks.Least, Layers: s.ranks.Layers,
+			First: l.asked + 1, Version: version, File: s.file.identity(), Division: division, KV: s.kv, Tiers: s.tiers, Ctx: s.Config.Ctx,
+			Media: s.Config.Media, Head: s.Config.Head.Arch != "", Drafts: s.Config.Drafts, Use: u, Shares: s.ranks.Shares, Least: s.ranks.Least,
+			Layers: s.ranks.Layers,
 		})
 	}
 	if err == nil {
@@ -130,7 +163,11 @@ func (s *Survey) Invite(ctx context.Context, version string, u Use) (*Lead, erro
 // this layout, are those that all others have memory for.
 func (l *Lead) Loaded(ctx context.Context, mine kvcache.Layout) (least uint64, err error) {
 	least = math.MaxInt64
-	err = l.ready(ctx, func(answer []byte) error {
+	l.bytes = [][]int{{}}
+	for _, g := range mine {
+		l.bytes[0] = append(l.bytes[0], g.Bytes)
+	}
+	err = l.ready(ctx, func(_ int, answer []byte) error {
 		var has holding
 		if err := json.Unmarshal(answer, &has); err != nil {
 			return err
@@ -143,6 +180,7 @@ func (l *Lead) Loaded(ctx context.Context, mine kvcache.Layout) (least uint64, e
 				least = has.Free / theirs * uint64(g.Bytes)
 			}
 		}
+		l.bytes = append(l.bytes, has.Units)
 		return nil
 	})
 	return least, err
@@ -159,6 +197,12 @@ func (s *Survey) division(r Residency) (string, error) {
 	lists := slices.Concat([][]kernel.Op{f.program.Begin}, f.program.Encoder, f.program.Layers)
 	for _, o := range f.program.Outputs {
 		lists = append(lists, o.Ops)
+	}
+	if next := f.program.Next; next != nil {
+		lists = append(lists, next.Take, next.Keep)
+		for _, step := range next.Steps {
+			lists = append(lists, step.Step, step.Head)
+		}
 	}
 	for _, ops := range lists {
 		for _, op := range ops {
@@ -186,12 +230,45 @@ func (l *Lead) tell(kind byte, body any) error {
 	return l.send(append([]byte{kind}, text...))
 }
 
-func (l *Lead) send(msg []byte) error {
+func (l *Lead) send(msg []byte) error { return l.sendTo(kernel.Everyone, msg) }
+
+// sendTo sends a message to a rank, or to Everyone, after what was noted for all.
+func (l *Lead) sendTo(to int, msg []byte) error {
 	l.told = time.Now()
 	if err := l.group.Failed(); err != nil {
 		return err
 	}
-	return l.group.Send(kernel.Everyone, msg)
+	l.mu.Lock()
+	noted := l.noted
+	l.noted = nil
+	l.mu.Unlock()
+	if len(noted) > 0 {
+		if err := l.group.Send(kernel.Everyone, noted); err != nil {
+			return err
+		}
+	}
+	return l.group.Send(to, msg)
+}
+
+// words sends numbers to all.
+func (l *Lead) words(kind byte, lists ...[]int32) error {
+	msg := append(l.msg[:0], kind)
+	for _, list := range lists {
+		for _, n := range list {
+			msg = binary.LittleEndian.AppendUint32(msg, uint32(n))
+		}
+	}
+	l.msg = msg
+	return l.send(msg)
+}
+
+// ask sends a message to all and waits until they have done what it says.
+func (l *Lead) ask(ctx context.Context, kind byte, body any) error {
+	err := l.tell(kind, body)
+	if err == nil {
+		err = l.ready(ctx, nil)
+	}
+	return err
 }
 
 const (
@@ -199,19 +276,23 @@ const (
 	mostSilence = 30 * time.Second // of one that does not
 )
 
-// ready waits until all other ranks have done what they were told, or for ctx. Otherwise the error is their line. What they
-// answer with is given to take, which may be nil.
-func (l *Lead) ready(ctx context.Context, take func(answer []byte) error) error {
+// ready waits until all other ranks have done what they were told, or for ctx. Otherwise the error is the line of the first
+// that has not; the others have answered as well. What they answer with is given to take, which may be nil.
+func (l *Lead) ready(ctx context.Context, take func(rank int, answer []byte) error) (first error) {
+	l.asked++
 	for r := 1; r < l.group.Count(); r++ {
 		answer, err := l.answer(ctx, r)
 		if err == nil && take != nil {
-			err = take(answer)
+			err = take(r, answer)
 		}
 		if err != nil {
-			return fmt.Errorf("rank %d: %w", r, err)
+			first = cmp.Or(first, fmt.Errorf("rank %d: %w", r, err))
+		}
+		if err != nil && !errors.Is(err, ErrRank) {
+			break
 		}
 	}
-	return nil
+	return first
 }
 
 // answer waits for a rank's answer.
@@ -224,8 +305,9 @@ func (l *Lead) answer(ctx context.Context, r int) ([]byte, error) {
 		case errors.Is(err, kernel.ErrSilent) && time.Since(heard) < l.silence:
 		case err != nil:
 			return nil, err
-		case len(answer) > 0 && answer[0] == msgReady:
-			return answer[1:], nil
+		case len(answer) >= 5 && answer[0] != msgBusy && answer[0] != msgDone && binary.LittleEndian.Uint32(answer[1:]) != l.asked:
+		case len(answer) >= 5 && answer[0] == msgReady:
+			return answer[5:], nil
 		case len(answer) > 0 && answer[0] == msgBusy:
 			if heard = time.Now(); ctx.Err() != nil {
 				return nil, ctx.Err()
@@ -235,15 +317,13 @@ func (l *Lead) answer(ctx context.Context, r int) ([]byte, error) {
 				return nil, err
 			}
 		default:
-			return nil, fmt.Errorf("%s: %w", answer[min(1, len(answer)):], ErrRank)
+			return nil, fmt.Errorf("%s: %w", answer[min(5, len(answer)):], ErrRank)
 		}
 	}
 }
 
 // Ping finds out whether the other ranks are there, if they were told nothing for that long.
 func (l *Lead) Ping(idle, patience time.Duration) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	if err := l.group.Failed(); err != nil {
 		return err
 	}
@@ -268,62 +348,39 @@ func (l *Lead) Ping(idle, patience time.Duration) error {
 	return nil
 }
 
-// Copied has the other ranks copy a unit of their own state as well.
-func (l *Lead) Copied(group int, to, from int32) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	msg := append(l.msg[:0], msgCopy)
-	for _, n := range []int32{int32(group), to, from} {
-		msg = binary.LittleEndian.AppendUint32(msg, uint32(n))
+// Close has the other ranks release the model: they may be invited to another.
+func (l *Lead) Close() {
+	if l == nil {
+		return
 	}
-	l.msg = msg
-	_ = l.send(msg) // the next exchange fails as well
+	for flying, err := l.flying(); flying && err == nil; { // or who leads next would hear of these passes
+		flying, err = l.flying()
+	}
+	_ = l.send([]byte{msgClose}) // who is gone needs none
 }
 
-// Quit ends the other ranks.
-func (l *Lead) Quit() {
-	if l != nil {
-		_ = l.send([]byte{msgQuit}) // who is gone needs none
-	}
-}
+// Dismiss ends the other ranks of a group that have no model.
+func Dismiss(g *kernel.Ranks) { _ = (&Lead{group: g}).send([]byte{msgQuit}) }
 
-// Dismiss ends the other ranks of a group that were not invited.
-func Dismiss(g *kernel.Ranks) { (&Lead{group: g}).Quit() }
-
-// Lead makes the other ranks do what the runner does, whose state has so many units in each group.
-func (r *Runner) Lead(ctx context.Context, l *Lead, units []int) error {
+// Lead makes the other ranks do what the runner does, whose state has so many units in each group. Units are moved, and
+// shifted, if a Mover does so here.
+func (r *Runner) Lead(ctx context.Context, l *Lead, units []int, moves, shifts bool) error {
 	c := r.config
-	err := l.tell(msgMemory, limits{MaxTokens: c.MaxTokens, MaxSeqs: c.MaxSeqs, MaxBlocks: c.MaxBlocks, MaxOut: c.MaxOut, Units: units})
-	if err == nil {
-		err = l.ready(ctx, nil)
-	}
+	err := l.ask(ctx, msgMemory, limits{
+		MaxTokens: c.MaxTokens, MaxSeqs: c.MaxSeqs, MaxBlocks: c.MaxBlocks, MaxOut: c.MaxOut, Units: units, Moves: moves, Shifts: shifts,
+	})
 	r.lead = l
 	return err
 }
 
-// pass tells the other ranks the batch.
-func (l *Lead) pass(b *kernel.Batch) error {
-	msg, err := b.AppendTo(append(l.msg[:0], msgPass))
-	if err != nil {
-		return err
-	}
-	l.msg = msg
-	if err := l.makeRoom(); err != nil {
-		return err
-	}
-	if l.flight != nil {
-		l.flight.told++
-	}
-	return l.send(msg)
-}
+// Sleep has the other ranks release their weights.
+func (l *Lead) Sleep(ctx context.Context) error { return l.ask(ctx, msgSleep, nil) }
 
-// output tells them which output of which rows is computed.
-func (l *Lead) output(number int, rows []int32) {
-	msg := append(l.msg[:0], msgOutput)
-	msg = binary.LittleEndian.AppendUint32(msg, uint32(number))
-	for _, r := range rows {
-		msg = binary.LittleEndian.AppendUint32(msg, uint32(r))
-	}
-	l.msg = msg
-	_ = l.send(msg) // the exchange of the result fails as well
-}
+// Wake has the other ranks load their weights again, while the caller loads its own: see Woken.
+func (l *Lead) Wake(u Use) error { return l.tell(msgWake, u) }
+
+// Woken waits until they have done so.
+func (l *Lead) Woken(ctx context.Context) error { return l.ready(ctx, nil) }
+
+// LedBy makes the other ranks, which have woken, do what a new runner does.
+func (r *Runner) LedBy(l *Lead) { r.lead = l }

@@ -2,6 +2,7 @@ package model
 
 import (
 	"errors"
+	"math"
 	"testing"
 	"time"
 
@@ -21,7 +22,7 @@ func TestAnswers(t *testing.T) {
 			defer close(ended)
 			follow(&Follower{Group: group[1]})
 		}()
-		l := &Lead{group: group[0], room: make([]byte, 4096), silence: 1500 * time.Millisecond}
+		l := &Lead{group: group[0], room: make([]byte, 4096), silence: 1500 * time.Millisecond, asked: math.MaxUint32}
 		if err = l.send([]byte{msgJoin}); err == nil {
 			err = l.ready(t.Context(), nil)
 		}

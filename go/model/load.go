@@ -77,12 +77,13 @@ type Model struct {
 	Layout    kvcache.Layout // state of a sequence
 	Residency Residency      // Packed, Mapped or Streamed
 
-	file    *File
-	weights *weights
-	program *nn.Program
-	stream  *layerStream  // nil unless Streamed
-	ranks   *kernel.Ranks // nil unless this is one rank's part of the model
-	warming warming
+	file     *File
+	weights  *weights
+	program  *nn.Program
+	stream   *layerStream  // nil unless Streamed
+	division Ranks         // how it is divided
+	ranks    *kernel.Ranks // nil unless this is one rank's part of the model
+	warming  warming
 
 	arriving *arrival // nil unless passes began before all weights were packed
 }
@@ -90,7 +91,7 @@ type Model struct {
 // Load allocates the tensors and packs them, unless they stay mapped. The caller keeps ownership of the file,
 // which must stay open as long as the model.
 func (s *Survey) Load(o Options) (*Model, error) {
-	m := &Model{Config: s.Config, Layout: s.Layout, Residency: o.Residency, file: s.file, ranks: s.ranks.Group}
+	m := &Model{Config: s.Config, Layout: s.Layout, Residency: o.Residency, file: s.file, division: s.ranks, ranks: s.ranks.Group}
 	if m.ranks != nil {
 		o.Nodes = nil // what this rank has is panels that lie one after the other
 	}

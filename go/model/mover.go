@@ -100,22 +100,36 @@ func keptIn(p *nn.Program, group int) (kept []kernel.KeptKV) {
 	return kept
 }
 
+// unitsOf returns the memory of a group.
+type unitsOf func(group int) kernel.Units
+
+func unitsIn(kv *kvcache.Pool) unitsOf {
+	return func(group int) kernel.Units { return kernel.Units(kv.Units(group)) }
+}
+
 // Move moves the keys and values of a Shift.
 func (v *Mover) Move(threads *kernel.Pool, kv *kvcache.Pool, s *kvcache.Shift, end int) {
+	v.move(threads, unitsIn(kv), s, end)
+}
+
+func (v *Mover) move(threads *kernel.Pool, units unitsOf, s *kvcache.Shift, end int) {
 	for i, g := range v.groups {
-		g.Shift(threads, kernel.Units(kv.Units(i)), s.To[i], s.From[i], s.At, end, s.By)
+		g.Shift(threads, units(i), s.To[i], s.From[i], s.At, end, s.By)
 	}
 }
 
 // Age requantizes blocks of a table to the types of their new groups.
 func (v *Mover) Age(threads *kernel.Pool, kv *kvcache.Pool, a *kvcache.Aging) {
-	for _, b := range a.Blocks {
-		threads.Convert(v.block(kv, b.To, b.New), v.block(kv, b.From, b.Old))
-	}
+	v.age(threads, unitsIn(kv), a.Blocks)
 }
 
-func (v *Mover) block(kv *kvcache.Pool, group int, id int32) kernel.KeptBlock {
-	return kernel.KeptBlock{Layers: v.groups[group], Units: kernel.Units(kv.Units(group)), ID: id}
+func (v *Mover) age(threads *kernel.Pool, units unitsOf, blocks []kvcache.AgedBlock) {
+	block := func(group int, id int32) kernel.KeptBlock {
+		return kernel.KeptBlock{Layers: v.groups[group], Units: units(group), ID: id}
+	}
+	for _, b := range blocks {
+		threads.Convert(block(b.To, b.New), block(b.From, b.Old))
+	}
 }
 
 // Close frees the Mover. Closing again is a no-op.

@@ -75,6 +75,10 @@ func (r *Runner) KeepNext(next []int32) {
 	r.ran, r.nOut = 0, 0
 	r.kept = len(next)
 	r.batch.Follow(next)
+	if r.lead != nil {
+		r.lead.keep(next)
+	}
+	r.begin()
 	ps := &r.plans.next
 	ps.take.Run(r.pool, r.bufs, r.batch, r.work.Bytes())
 	if ps.keep != nil {
@@ -107,6 +111,10 @@ func (r *Runner) StepNext(k int, hidden [][]float32, rows []int32) {
 	if n == 0 || len(hidden) != n && r.program.Next.Block == 0 {
 		panic(fmt.Sprintf("model: %d hidden states of %d tokens", len(hidden), n))
 	}
+	if r.lead != nil {
+		r.lead.step(k, hidden, rows, r.batch, r.brings)
+	}
+	r.begin()
 	r.ran, r.kept = 0, 0
 	for i, h := range hidden {
 		dst := r.bufs.Row(r.program.Next.Hidden, i)

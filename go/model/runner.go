@@ -2,6 +2,7 @@ package model
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -27,25 +28,27 @@ type RunnerConfig struct {
 // A Runner computes a model's outputs for batches of tokens. Its buffers are outside the Go heap and are
 // reused for each batch; a pass does not allocate. It is not safe for concurrent use.
 type Runner struct {
-	config  RunnerConfig
-	cfg     *Config
-	model   *Model
-	weights *weights
-	program *nn.Program
-	pool    *kernel.Pool
-	plans   *plans
-	adapted *plans // nil without adapters
-	bufs    *kernel.Buffers
-	batch   *kernel.Batch
-	region  *mem.Region // of the buffers
-	work    *mem.Region // scratch of all threads
-	outputs []nn.Output
-	out     int   // the output that was computed last
-	nOut    int   // rows of it that there are
-	ran     int   // tokens of the last pass
-	kept    int   // tokens of it that the layer that drafts has been given
-	nNext   int   // rows of its last step
-	lead    *Lead // of the other ranks, which do the same; nil: there are none
+	config   RunnerConfig
+	cfg      *Config
+	model    *Model
+	weights  *weights
+	program  *nn.Program
+	pool     *kernel.Pool
+	plans    *plans
+	adapted  *plans     // nil without adapters
+	adapters []*Adapter // by number
+	bufs     *kernel.Buffers
+	batch    *kernel.Batch
+	region   *mem.Region // of the buffers
+	work     *mem.Region // scratch of all threads
+	outputs  []nn.Output
+	out      int   // the output that was computed last
+	nOut     int   // rows of it that there are
+	ran      int   // tokens of the last pass
+	kept     int   // tokens of it that the layer that drafts has been given
+	nNext    int   // rows of its last step
+	brings   int   // columns that the plans read of rows that tokens bring; 0: of none
+	lead     *Lead // of the other ranks, which do the same; nil: there are none
 }
 
 // NewRunner allocates the buffers, reserved from the budget.
@@ -69,6 +72,9 @@ func (r *Runner) init(m *Model, c RunnerConfig) error {
 		return err
 	}
 	r.outputs = p.Outputs
+	for _, plan := range r.plans.all() {
+		r.brings = max(r.brings, plan.Brings())
+	}
 	return r.allocate(p, r.plans, c)
 }
 
@@ -149,7 +155,7 @@ func (r *Runner) Forward(stop *kernel.Stop, between func()) error {
 		}
 	}
 	if r.lead != nil {
-		if err := r.lead.pass(r.batch); err != nil {
+		if err := r.lead.pass(r.batch, r.brings); err != nil {
 			return err
 		}
 	}
@@ -242,23 +248,26 @@ func (r *Runner) SetAdapters(adapters []*Adapter) error {
 			r.adapted.close()
 			r.adapted = nil
 		}
-		return nil
+		err := r.lead.adapters(context.Background(), r.adapters, adapters)
+		r.adapters = adapters
+		return err
 	}
-	if r.model.ranks != nil {
-		return errors.New("adapters are not supported for a model that is divided among ranks")
-	}
-	p, err := adapt(r.program, adapters)
+	base, p, err := r.model.adapted(adapters)
 	if err != nil {
 		return err
 	}
 	next := &Runner{weights: r.weights}
-	if err := next.lay(r.program, p, r.config); err != nil {
+	if err = next.lay(base, p, r.config); err == nil {
+		err = r.lead.adapters(context.Background(), r.adapters, adapters)
+	}
+	if err != nil {
 		next.Close()
 		return err
 	}
 	old := Runner{plans: r.plans, adapted: r.adapted, bufs: r.bufs, region: r.region, work: r.work}
 	r.plans, r.adapted, r.bufs, r.region, r.work = next.plans, next.adapted, next.bufs, next.region, next.work
 	r.nOut, r.ran, r.kept, r.nNext = 0, 0, 0, 0
+	r.adapters = adapters
 	old.Close()
 	return nil
 }
@@ -328,6 +337,13 @@ func (r *Runner) Aligned(i int) []float32 {
 	return r.bufs.Row(kept.Queries, i-sources)[:kept.Width]
 }
 
+// begin begins exchanges of ranks after a pass: what came in between says nothing of how long they take.
+func (r *Runner) begin() {
+	if r.model.ranks != nil {
+		r.model.ranks.Begin(nil)
+	}
+}
+
 func (r *Runner) run(rows []int32) {
 	if len(rows) == 0 {
 		return
@@ -336,7 +352,7 @@ func (r *Runner) run(rows []int32) {
 		if r.lead != nil {
 			r.lead.output(r.out, rows)
 		}
-		r.model.ranks.Begin(nil) // what came between the pass and the output says nothing of how long these take
+		r.begin()
 	}
 	r.batch.SetOut(rows)
 	r.chosen().outputs[r.out].Run(r.pool, r.bufs, r.batch, r.work.Bytes())

@@ -58,6 +58,7 @@ type splitting struct {
 	// While a list is rewritten:
 	out      []kernel.Op
 	portions []portion               // what this rank alone has
+	terms    []kernel.Adapt          // of adapters, for the next product
 	heads    map[kernel.Buf]headsCut // activations of heads, of which this rank has its own
 }
 
@@ -86,6 +87,27 @@ func (r Ranks) split(p *nn.Program, w *weights) (*nn.Program, map[string][]panel
 	if r.Layers {
 		return r.byLayers(p)
 	}
+	s := r.splitAs(p, w, nil)
+	mine := map[string][]panels{}
+	for name, lists := range s.panels {
+		mine[name] = lists[s.rank]
+	}
+	return s.p, mine
+}
+
+// splitBoth returns what split makes of two programs with the same buffers, which both results have as well, and reports
+// whether they take the same panels.
+func (r Ranks) splitBoth(p, q *nn.Program, w *weights) (_, _ *nn.Program, same bool) {
+	first := r.splitAs(p, w, nil)
+	second := r.splitAs(q, w, first)
+	first.p.Bufs = second.p.Bufs
+	return first.p, second.p, maps.EqualFunc(first.panels, second.panels, func(a, b [][]panels) bool {
+		return slices.EqualFunc(a, b, slices.Equal[[]panels])
+	})
+}
+
+// splitAs rewrites a program, with the additional buffers of another that was rewritten unless that is nil.
+func (r Ranks) splitAs(p *nn.Program, w *weights, before *splitting) *splitting {
 	whole := map[string]bool{}
 	for {
 		s := &splitting{
@@ -93,16 +115,20 @@ func (r Ranks) split(p *nn.Program, w *weights) (*nn.Program, map[string][]panel
 			panels: map[string][][]panels{}, clashes: map[string]bool{},
 			stages: map[kernel.BufSpec]kernel.Buf{}, locals: map[kernel.BufSpec]map[kernel.Buf]kernel.Buf{},
 		}
+		from := *p
+		if before != nil {
+			from.Bufs = before.p.Bufs
+			s.stages = maps.Clone(before.stages)
+			for spec, of := range before.locals {
+				s.locals[spec] = maps.Clone(of)
+			}
+		}
 		if s.Least == 0 {
 			s.Least = LeastDivided
 		}
-		s.program(p)
+		s.program(&from)
 		if len(s.clashes) == 0 {
-			mine := map[string][]panels{}
-			for name, lists := range s.panels {
-				mine[name] = lists[s.rank]
-			}
-			return s.p, mine
+			return s
 		}
 		maps.Copy(whole, s.clashes)
 	}

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -39,6 +40,12 @@ func (s *splitting) op(ops []kernel.Op, i int, op kernel.Op) {
 	switch op := op.(type) {
 	case kernel.Matmul:
 		s.matmul(ops, i, op)
+	case kernel.Adapt:
+		if op.Add { // to an embedding
+			s.each(op)
+		} else {
+			s.terms = append(s.terms, op)
+		}
 	case kernel.ToAct:
 		s.toAct(ops, i, op)
 	case kernel.Norm:
@@ -116,12 +123,23 @@ func (s *splitting) matmul(ops []kernel.Op, i int, op kernel.Matmul) {
 	default:
 		pieces = s.pieces(ops, i, op)
 	}
+	whole := op
 	parts, divided := s.parts(&op, pieces)
 	if !divided {
 		s.undivided(op)
 		return
 	}
 	s.read(op)
+	s.add(whole, func(part int) (rows [2]int) {
+		rows = [2]int{op.Parts[part].Out, 0}
+		for _, x := range pieces {
+			if x.of == part {
+				r := x.rows(op.Parts[part], s.rank)
+				rows[0], rows[1] = min(rows[0], r[0]), max(rows[1], r[1])
+			}
+		}
+		return rows
+	})
 	for k, x := range pieces {
 		from, to := x.part.Col+x.row, x.part.Col+x.row+x.part.Out
 		if k > 0 && op.Epilogue == kernel.GLU {
@@ -148,16 +166,44 @@ func (s *splitting) matmul(ops []kernel.Op, i int, op kernel.Matmul) {
 	}
 }
 
-// read has everything exchanged that a product reads but for what it adds to.
+// read has everything exchanged that a product and its adapters' terms read but for what it adds to.
 func (s *splitting) read(op kernel.Matmul) {
 	s.exchange(kernel.Everyone, func(x portion) bool {
-		return slices.Contains(slices.Collect(maps.Values(op.Act)), x.Dst) || op.Deltas != nil && x.Dst == op.Delta
+		return slices.Contains(slices.Collect(maps.Values(op.Act)), x.Dst) ||
+			slices.ContainsFunc(s.terms, func(t kernel.Adapt) bool { return t.Act == x.Dst })
 	})
+}
+
+// add computes the terms of adapters for the rows of a part of a product that this rank computes, or some more.
+func (s *splitting) add(op kernel.Matmul, rows func(part int) [2]int) {
+	for _, t := range s.terms {
+		i := slices.Index(op.Deltas, t.Col)
+		if r := rows(i); op.Parts[i].N == 1 {
+			t.Low = slices.Clone(t.Low)
+			for k := range t.Low {
+				t.Low[k].B = rowsOfPacked(t.Low[k].B, r)
+			}
+			t.Col, t.Cols = t.Col+r[0], r[1]-r[0]
+		}
+		s.out = append(s.out, t)
+	}
+	s.terms = nil
+}
+
+// rowsOfPacked returns rows of a matrix, from the beginning of a panel on.
+func rowsOfPacked(m kernel.Matrix, rows [2]int) kernel.Matrix {
+	m.Out = rows[1] - rows[0]
+	if m.Data != nil {
+		panel := kernel.PanelBytes(m.Type, m.In)
+		m.Data = m.Data[rows[0]/kernel.Panel*panel : kernel.Pad(rows[1])/kernel.Panel*panel]
+	}
+	return m
 }
 
 // undivided has every rank compute a product.
 func (s *splitting) undivided(op kernel.Matmul) {
 	s.read(op)
+	s.add(op, func(part int) [2]int { return [2]int{0, op.Parts[part].Out} })
 	for _, p := range op.Parts {
 		from, to := p.Col, p.Col+p.Out
 		if op.Heads.N > 0 {
@@ -198,7 +244,7 @@ func (s *splitting) pieces(ops []kernel.Op, i int, op kernel.Matmul) []piece {
 		if op.Epilogue != kernel.Add {
 			if w := s.wishes(ops, i+1, op.Dst, p.Col, p.Col+p.Out); w != nil && (len(w) == 1 || p.N == 1) {
 				wishes, wished = w, true
-			} else if x := s.w.byName[p.Name]; x != nil && x.squares != nil {
+			} else if x := s.w.byName[p.Name]; x != nil && x.squared {
 				return nil // factors of keys and values are made of all rows, where every rank has all heads
 			}
 		}
@@ -297,7 +343,15 @@ func (s *splitting) biases(of kernel.Part, rows [2]int) []float32 {
 	if of.Bias == nil {
 		return nil
 	}
+	key := fmt.Sprintf("%s %d", of.Name, rows)
+	if all := s.w.bias[key]; all != nil { // a program with adapters has the same
+		return all
+	}
 	all := s.w.memory(n * of.N)
+	if s.w.bias == nil {
+		s.w.bias = map[string][]float32{}
+	}
+	s.w.bias[key] = all
 	for m := range of.N {
 		copy(all[m*n:(m+1)*n], of.Bias[m*each+rows[0]:])
 	}
@@ -373,7 +427,7 @@ func (s *splitting) part(m kernel.Matrix, from, to int) []byte {
 // rowsOfHeads computes the rows of this rank's heads, and reports whether it can.
 func (s *splitting) rowsOfHeads(op kernel.Matmul) bool {
 	heads := s.divide(op.Heads.N)
-	if heads == nil || op.Epilogue == kernel.Add || op.Deltas != nil || op.Rows != kernel.TokRows {
+	if heads == nil || op.Epilogue == kernel.Add || op.Rows != kernel.TokRows {
 		return false
 	}
 	base, end := s.region(op, op.Parts[0])
@@ -401,6 +455,19 @@ func (s *splitting) rowsOfHeads(op kernel.Matmul) bool {
 		parts = append(parts, p)
 	}
 	s.read(op)
+	of := func(part int) [2]int {
+		each := op.Parts[part].Out / op.Heads.N
+		return [2]int{heads[s.rank] * each, heads[s.rank+1] * each}
+	}
+	s.add(op, of)
+	if op.Deltas != nil {
+		op.Deltas = slices.Clone(op.Deltas)
+		for i := range op.Deltas {
+			if op.Deltas[i] >= 0 {
+				op.Deltas[i] += of(i)[0]
+			}
+		}
+	}
 	s.inPlace(op.Dst, cut)
 	op.Parts, op.Heads.N = parts, heads[s.rank+1]-heads[s.rank]
 	s.out = append(s.out, op)
@@ -431,6 +498,7 @@ func (s *splitting) toAct(ops []kernel.Op, i int, op kernel.ToAct) {
 	s.replaced(op.Act)
 	s.out = append(s.out, op)
 	for _, b := range byKind(op.Act) {
+		s.p.Bufs[b].Width = max(s.p.Bufs[b].Width, blocks[s.n]*kernel.ActBlock) // whole blocks are exchanged
 		s.has(b, op.Route, blocks, false)
 	}
 }

@@ -108,6 +108,7 @@ func passes(m *Model, s *stepper) (o hashes, err error) {
 				continue
 			}
 			b.AddSeq(s.table.Units()...)
+			b.Adapt(s.numbers, s.scales)
 			b.Source(s.source)
 			for range n {
 				b.Add(int32(pos*7919%(c.NVocab-1)+1), int32(pos))
@@ -130,12 +131,26 @@ func passes(m *Model, s *stepper) (o hashes, err error) {
 }
 
 // runTogether runs the same passes on all ranks.
-func runTogether(t *testing.T, all []*Model) ([]hashes, error) {
+func runTogether(t *testing.T, all []*Model) ([]hashes, error) { return runWith(t, all, "") }
+
+// runWith does so with an adapter, unless its path is empty: the sequence has it twice, as number 1 and 2 of them.
+func runWith(t *testing.T, all []*Model, adapter string) ([]hashes, error) {
 	t.Helper()
 	outcomes, errs := make([]hashes, len(all)), make([]error, len(all))
 	var steppers []*stepper
 	for _, m := range all {
-		steppers = append(steppers, newStepper(t, m, 64))
+		s := newStepper(t, m, 64)
+		if adapter != "" {
+			a, err := openAdapter(t, m, adapter)
+			if err == nil {
+				err = s.r.SetAdapters([]*Adapter{nil, a, a})
+			}
+			if err != nil {
+				return nil, err
+			}
+			s.numbers, s.scales = []int32{1, 2}, []float32{0.5, 0.25}
+		}
+		steppers = append(steppers, s)
 	}
 	var wait sync.WaitGroup
 	for i, m := range all {
@@ -203,6 +218,73 @@ func TestRanks(t *testing.T) {
 					t.Fatalf("%d ranks: %v", n, err)
 				}
 				if !slices.Equal(got[0], want[0]) {
+					t.Errorf("%d ranks: other bits, first at row %d", n, firstOther(got[0], want[0]))
+				}
+			}
+		})
+	}
+}
+
+// Activations whose last block is not whole are exchanged as others are, whatever their kind.
+func TestBrokenBlocksOfRanks(t *testing.T) {
+	for _, mix := range []string{"F32", "F16", "Q8_0"} {
+		path := synthetic(t, "llama-3.2-1b/2:"+mix, func(s *synth.Shape) {
+			s.NEmbd, s.NFF, s.NHead, s.NHeadKV, s.HeadDim, s.NVocab, s.Tied = 384, 1120, 6, 6, 64, 320, false
+		})
+		var want []hashes
+		for _, n := range []int{1, 2, 3} {
+			all, err := dividedModel(t, path, n, Ranks{Least: 1}, Packed, kvI16)
+			if err != nil {
+				t.Fatalf("%s, %d ranks: %v", mix, n, err)
+			}
+			got, err := runTogether(t, all)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n == 1 {
+				want = got
+			} else if !slices.Equal(got[0], want[0]) {
+				t.Errorf("%s, %d ranks: other bits", mix, n)
+			}
+		}
+	}
+}
+
+// Adapters of every matrix that can have one change the bits on any number of ranks as in one process.
+func TestAdaptersOfRanks(t *testing.T) {
+	for _, path := range archFiles(t) {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".gguf"), func(t *testing.T) {
+			f, err := OpenFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, err := f.Config()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if path, err = filepath.Abs(path); err != nil {
+				t.Fatal(err)
+			}
+			_, adapter, _ := everyMatrix(t, f, path, c.Arch)
+			file := adapter.write(t, "adapter.gguf")
+			var want, plain []hashes
+			for _, n := range []int{1, 2} {
+				all, err := dividedModel(t, path, n, Ranks{Least: 1}, Packed, kvI16)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, err := runWith(t, all, file)
+				if err != nil {
+					t.Fatalf("%d ranks: %v", n, err)
+				}
+				if n == 1 {
+					if plain, err = runTogether(t, all); err != nil {
+						t.Fatal(err)
+					}
+					if want = got; slices.Equal(want[0], plain[0]) {
+						t.Error("the adapter changes nothing")
+					}
+				} else if !slices.Equal(got[0], want[0]) {
 					t.Errorf("%d ranks: other bits, first at row %d", n, firstOther(got[0], want[0]))
 				}
 			}

@@ -58,7 +58,7 @@ func (w *weights) divisible(m kernel.Matrix, lists [][]panels) bool {
 		return true
 	}
 	for _, l := range lists { // of matrices that are made of a tensor each
-		if len(l) != 1 || len(whole.parts) != whole.N || l[0].from%each != 0 || l[0].to%each != 0 || x.squares != nil {
+		if len(l) != 1 || len(whole.parts) != whole.N || l[0].from%each != 0 || l[0].to%each != 0 || x.squared {
 			return false
 		}
 	}

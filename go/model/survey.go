@@ -116,6 +116,7 @@ func (s *Survey) Drafting() (*Survey, error) {
 		return nil, err
 	}
 	d := of(&cfg, a, s.file, s.kv, s.tiers)
+	d.ranks = s.ranks
 	packed, err := d.find(Packed)
 	if err != nil {
 		return nil, err
@@ -136,6 +137,7 @@ func (s *Survey) Seeing() (*Survey, error) {
 		return nil, err
 	}
 	m := of(&cfg, a, s.file, s.kv, s.tiers)
+	m.ranks = s.ranks
 	m.Layout = s.Layout
 	_, err = m.find(Packed)
 	return m, err
@@ -195,13 +197,15 @@ func (s *Survey) find(r Residency) (*find, error) {
 // build returns the program of these weights.
 func (s *Survey) build(w *weights) (*nn.Program, error) {
 	p, err := s.make(w)
-	if err == nil && s.ranks.Group != nil {
+	if err != nil {
+		return nil, err
+	}
+	w.undivided = p
+	if s.ranks.Group != nil {
 		p, _ = s.ranks.split(p, w)
 	}
-	if err == nil {
-		w.foresee(p)
-	}
-	return p, err
+	w.foresee(p)
+	return p, nil
 }
 
 // InPlace returns the bytes of a packed file, which are used in place; 0 for a plain one.

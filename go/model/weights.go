@@ -45,6 +45,9 @@ type weights struct {
 	big   *pack // packed matrices; nil when there are none
 	nodes []int // of the places that they are divided over; nil: one place
 
+	undivided *nn.Program          // of all of it, before it is divided among ranks
+	bias      map[string][]float32 // biases that this rank has, by matrix and rows
+
 	sharing *Shared       // where matrices are found that other models have; nil: nowhere
 	lone    []*mem.Region // of matrices that were not what others have after all
 }
@@ -70,7 +73,8 @@ type matrix struct {
 	at     int   // of its first panels in the model's pack, unless it is alone
 	lone   bool
 
-	squares *squares // nil where nobody wants them
+	squares *squares // nil where nobody wants them, and once they were used
+	squared bool     // somebody wanted them
 
 	divided *divided // nil unless it is this rank's part of one
 }

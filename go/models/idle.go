@@ -38,7 +38,7 @@ func (s *Set[M]) move(e *entry[M], to State) {
 // retire makes a model move once it has no leases and does not move already. The caller holds the lock.
 func (s *Set[M]) retire(e *entry[M], to State) {
 	switch {
-	case e.inst == nil || e.state == Loading || e.state == to || s.closed || e.spec.Pinned && !e.removed:
+	case e.inst == nil || e.state == Loading || e.state == to || s.closed:
 		return
 	case e.leases > 0 || e.moving:
 		e.leaving, e.next = true, to
@@ -61,8 +61,6 @@ func (s *Set[M]) Unload(name string) error {
 	switch {
 	case err != nil:
 		return err
-	case e.spec.Pinned:
-		return fmt.Errorf("%w: %q", ErrPinned, e.spec.Names[0])
 	case e.state == Unloaded:
 		return &NotLoadedError{e.spec.Names[0]}
 	case e.state == Loading && (e.starting || e.round == nil || len(e.round.waiters) > 0):
@@ -82,7 +80,7 @@ func (s *Set[M]) rest(e *entry[M]) {
 		e.timer.Stop()
 		e.timer = nil
 	}
-	if e.inst == nil || e.leases > 0 || s.closed || e.spec.Pinned {
+	if e.inst == nil || e.leases > 0 || s.closed {
 		return
 	}
 	var ends []time.Duration

@@ -119,7 +119,7 @@ func (s *Set[M]) fill(e *entry[M]) error {
 			return nil
 		}
 		lack, short := missing(err)
-		if !short || s.c.Memory == nil || e.spec.Pinned {
+		if !short || s.c.Memory == nil {
 			if e.inst != nil && !errors.Is(err, errNobody) { // it cannot be woken: the next request loads it
 				s.close(e)
 			}

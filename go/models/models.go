@@ -34,7 +34,6 @@ func (s State) String() string { return [...]string{"unloaded", "loading", "load
 var (
 	ErrLoading = errors.New("the model is being loaded")
 	ErrClosed  = errors.New("the server is shutting down")
-	ErrPinned  = errors.New("the model stays loaded until the server ends, which was started so")
 )
 
 // A NotFoundError reports that no model has the name.
@@ -104,8 +103,6 @@ type Spec[M any] struct {
 	Broken error
 	// Starting: requests are told that it is loading until it was loaded once.
 	Starting bool
-	// Pinned: once loaded it stays so until it is removed or all end, since it cannot be loaded again.
-	Pinned bool
 	// Need returns the memory that it takes at least, where `room` bytes are free, or why that is too little for it. An error
 	// for want of memory, here and of other functions, wraps one with a method Missing: how many bytes more would have done.
 	Need func(room uint64) (uint64, error)
@@ -339,7 +336,6 @@ type Status[M any] struct {
 	Leases  int
 	Waiting int       // requests that wait for it to be loaded
 	Expires time.Time // when it will be unloaded; zero: not unless its memory is needed
-	Pinned  bool      // it is not unloaded
 }
 
 // List returns the state of all models, in the order in which they were added.
@@ -365,10 +361,10 @@ func (s *Set[M]) Status(name string) (Status[M], error) {
 }
 
 func (s *Set[M]) status(e *entry[M]) Status[M] {
-	st := Status[M]{Names: e.spec.Names, State: e.state, Err: e.err, Part: e.part, Leases: e.leases, Pinned: e.spec.Pinned}
+	st := Status[M]{Names: e.spec.Names, State: e.state, Err: e.err, Part: e.part, Leases: e.leases}
 	if e.inst != nil {
 		st.Model, st.Bytes = e.inst.Model(), e.inst.Bytes()
-		if e.keep >= 0 && !e.spec.Pinned {
+		if e.keep >= 0 {
 			if st.Expires = e.used.Add(e.keep); e.leases > 0 {
 				st.Expires = time.Now().Add(e.keep)
 			}

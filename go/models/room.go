@@ -154,11 +154,11 @@ func (s *Set[M]) stays(e *entry[M]) time.Duration {
 	return time.Until(e.since.Add(max(s.c.Stay, e.cost)))
 }
 
-// others returns the other models that are in some state and may leave it, the least valuable first. The caller holds the lock.
+// others returns the other models that are in some state, the least valuable first. The caller holds the lock.
 func (s *Set[M]) others(e *entry[M], st State) []*entry[M] {
 	var all []*entry[M]
 	for _, o := range s.entries {
-		if o != e && o.state == st && !o.moving && !o.spec.Pinned {
+		if o != e && o.state == st && !o.moving {
 			all = append(all, o)
 		}
 	}

@@ -54,7 +54,7 @@ func Compute(ctx context.Context, name string, f *model.File, kv kvcache.Type, p
 	config := engine.Config{Ctx: len(prompt) + n, KV: kvcache.Both(kv)}
 	if d.Ranks > 1 {
 		var wait func() error
-		if config.Ranks, wait, err = engine.InThreads(ctx, f, c, d.Ranks); err != nil {
+		if config.Ranks, wait, err = engine.InThreads(ctx, func(bool) (*model.File, error) { return f.Again() }, c, d.Ranks); err != nil {
 			f.Close()
 			return r, err
 		}

@@ -15,6 +15,17 @@ import (
 // of "quern run" with the same adapters, in any company.
 func TestServeAdapters(t *testing.T) {
 	t.Parallel()
+	servesAdapters(t)
+}
+
+// The same on several ranks, of which one alone has the files.
+func TestServeAdaptersOfRanks(t *testing.T) {
+	t.Parallel()
+	servesAdapters(t, "--ranks", "3")
+}
+
+func servesAdapters(t *testing.T, flags ...string) {
+	t.Helper()
 	model := testdata.Path(t, "models/TinyStories-656K-f32.gguf")
 	adapter := testdata.Path(t, "models/TinyStories-656K-lora-r32-f16.gguf")
 	text := func(args ...string) string {
@@ -36,7 +47,7 @@ func TestServeAdapters(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s := serve(t, "", "-m", model, "--lora", "a="+adapter, "--lora-init-without-apply", "--lora-dir", dir, "--alias", "base", "--vllm-metrics")
+	s := serve(t, "", append(flags, "-m", model, "--lora", "a="+adapter, "--lora-init-without-apply", "--lora-dir", dir, "--alias", "base", "--vllm-metrics")...)
 	ask := func(fields, want string) {
 		t.Helper()
 		status, v := s.post("/completion", fmt.Sprintf(`{"prompt":"Once upon a time","temperature":0,"n_predict":60,"ignore_eos":true%s}`, fields))

@@ -46,24 +46,24 @@ func (s *service) answers(bodies []string) []string {
 }
 
 // A model that is divided among ranks answers as one process does: many requests at a time, with samples, grammars, drafts and
-// prefixes in common.
+// prefixes in common, with a context that is shifted, keys and values that age, and a cache on disk; and again when it was
+// unloaded.
 func TestServeRanks(t *testing.T) {
 	bodies := asked()
-	want := serve(t, "demo").answers(bodies)
-	for _, args := range [][]string{{"--ranks", "2"}, {"--ranks", "3", "--rank-split", "1,2,1"},
-		{"--ranks", "2", "--split", "layers"}, {"--ranks", "3", "--split", "layers", "--rank-split", "1,2,1"}, {"--ranks", "2", "--split", "auto"}} {
+	for _, c := range []struct{ ranks, args []string }{
+		{[]string{"--ranks", "2"}, []string{"--context-shift", "-c", "64", "--cache-disk", t.TempDir()}},
+		{[]string{"--ranks", "3", "--rank-split", "1,2,1"}, []string{"--kv-tiers", "64:i16,*:q8_0"}},
+		{[]string{"--ranks", "2", "--split", "layers"}, nil},
+		{[]string{"--ranks", "3", "--split", "layers", "--rank-split", "1,2,1"}, nil},
+		{[]string{"--ranks", "2", "--split", "auto"}, nil},
+	} {
+		want := serve(t, "demo", c.args...).answers(bodies)
+		args := slices.Concat(c.ranks, c.args)
 		s := serve(t, "demo", args...)
-		for range 2 { // the second time from the prefix cache
+		for range 2 { // the second time it is loaded again
 			for i, got := range s.answers(bodies) {
 				if got != want[i] {
 					t.Errorf("%v: %s: got %s, want %s", args, bodies[i], got, want[i])
-				}
-			}
-			for _, c := range []struct{ path, body string }{ // nothing ends the other ranks
-				{"/models/unload", `{"model":"demo"}`}, {"/api/generate", `{"model":"demo","keep_alive":0}`},
-			} {
-				if status, answer := s.post(c.path, c.body); status != 400 || !strings.Contains(fmt.Sprint(answer), "stays loaded") {
-					t.Errorf("%v: %s: %d %v", args, c.path, status, answer)
 				}
 			}
 			_, metrics := s.get("/metrics")
@@ -72,8 +72,29 @@ func TestServeRanks(t *testing.T) {
 					t.Errorf("%v: no %s of rank 1", args, m)
 				}
 			}
-			s.post("/api/generate", `{"model":"demo","prompt":"Once","stream":false,"keep_alive":0,"options":{"num_predict":2}}`)
+			if status, answer := s.post("/models/unload", `{"model":"demo"}`); status != 200 {
+				t.Errorf("%v: %d %v", args, status, answer)
+			}
+			s.until("demo unloaded")
 		}
+	}
+}
+
+// A divided model sleeps when it is not used, and wakes.
+func TestRanksSleep(t *testing.T) {
+	t.Parallel()
+	ask := func(s *service) string {
+		t.Helper()
+		status, answer := s.post("/v1/completions", `{"prompt":"Once upon a time","max_tokens":20,"temperature":0}`)
+		return fmt.Sprint(status, answer["choices"])
+	}
+	want := ask(serve(t, "demo"))
+	s := serve(t, "demo", "--ranks", "2", "--sleep-idle-seconds", "1")
+	for range 2 {
+		if got := ask(s); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+		s.until("demo sleeping")
 	}
 }
 
@@ -93,10 +114,7 @@ func TestRanksRefuse(t *testing.T) {
 		{[]string{"--split", "layers"}, []string{"--split", "--ranks"}},
 		{[]string{"--ranks", "2", "--split", "heads"}, []string{"--split", "rows, layers, auto"}},
 		{[]string{"--ranks", "2", "-m", "other=demo"}, []string{"--ranks", "one model"}},
-		{[]string{"--ranks", "2", "--cache-disk", "/tmp"}, []string{"--ranks", "--cache-disk"}},
-		{[]string{"--ranks", "2", "--mmproj", "x.gguf"}, []string{"--ranks", "--mmproj"}},
-		{[]string{"--ranks", "2", "--sleep-idle-seconds", "9"}, []string{"--ranks", "--sleep-idle-seconds"}},
-		{[]string{"--ranks", "2", "--keep-alive", "9"}, []string{"--ranks", "--keep-alive"}},
+		{[]string{"--ranks", "2", "--quantize", "q8_0"}, []string{"--ranks", "--quantize"}},
 	} {
 		quern(t, append([]string{"serve", "-m", "demo", "--port", "0"}, c.args...)...).refused(t, 2, c.words...)
 	}
@@ -105,9 +123,8 @@ func TestRanksRefuse(t *testing.T) {
 		words []string
 	}{
 		{[]string{"--ranks", "2", "--rank-split", "1,2,3"}, []string{"3 shares", "2 ranks"}},
-		{[]string{"--ranks", "2", "--context-shift"}, []string{"shifted", "divided"}},
-		{[]string{"--ranks", "2", "--kv-tiers", "128:i16,*:q8_0"}, []string{"tiers", "divided"}},
 		{[]string{"--ranks", "2", "--weights", "streamed"}, []string{"streamed", "divided"}},
+		{[]string{"--ranks", "2", "--split", "layers", "--context-shift"}, []string{"shifted", "by layers", "--split rows"}},
 	} {
 		quern(t, append([]string{"serve", "-m", "demo", "--port", "0"}, c.args...)...).refused(t, 1, c.words...)
 	}

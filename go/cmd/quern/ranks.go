@@ -78,7 +78,7 @@ func rankVersion() string { return readBuild().Version + " " + verify.Profile() 
 
 // join returns this process's ranks, and a function that ends them, with the error that the process ends with. Without
 // --ranks there are none.
-func (f *rankFlags) join(ctx context.Context, path string, d launch.DeviceSettings, logs zerolog.Logger) (r *engine.Ranks, leave func(error), err error) {
+func (f *rankFlags) join(ctx context.Context, open engine.Opener, d launch.DeviceSettings, logs zerolog.Logger) (r *engine.Ranks, leave func(error), err error) {
 	if f.where == "" {
 		return nil, func(error) {}, nil
 	}
@@ -87,17 +87,12 @@ func (f *rankFlags) join(ctx context.Context, path string, d launch.DeviceSettin
 		time.AfterFunc(time.Second, func() { os.Exit(exitLost) }) // until then requests are told
 	}
 	if f.threads > 0 {
-		file, err := openFile(path)
+		s, err := d.Config()
 		if err != nil {
 			return nil, nil, err
 		}
-		var wait func() error
-		s, err := d.Config()
-		if err == nil {
-			r, wait, err = engine.InThreads(ctx, file, s, f.threads)
-		}
+		r, wait, err := engine.InThreads(ctx, open, s, f.threads)
 		if err != nil {
-			file.Close()
 			return nil, nil, err
 		}
 		r.Lost = lost
@@ -106,7 +101,6 @@ func (f *rankFlags) join(ctx context.Context, path string, d launch.DeviceSettin
 			if err := wait(); err != nil && !errors.Is(err, engine.ErrRanks) {
 				logs.Error().Err(err).Msg("a rank has failed")
 			}
-			file.Close()
 		}, nil
 	}
 	g, err := kernel.MPIRanks()
@@ -143,7 +137,7 @@ func (f *rankFlags) divide(r *engine.Ranks, logs zerolog.Logger) {
 
 // follow has this process compute its part of the model until rank 0 ends. The first SIGTERM or Ctrl-C is rank 0's
 // to follow, which lets requests finish.
-func follow(ctx context.Context, path string, d launch.DeviceSettings, r engine.Ranks, logs zerolog.Logger) error {
+func follow(ctx context.Context, open engine.Opener, d launch.DeviceSettings, r engine.Ranks, logs zerolog.Logger) error {
 	c, err := d.Config()
 	if err != nil {
 		return engine.Decline(r, err)
@@ -159,12 +153,7 @@ func follow(ctx context.Context, path string, d launch.DeviceSettings, r engine.
 		<-signals
 		stop()
 	}()
-	file, err := openFile(path)
-	if err != nil {
-		return engine.Decline(r, err)
-	}
-	defer file.Close()
-	err = engine.Follow(ctx, file, c, r, func(bytes uint64) {
+	err = engine.Follow(ctx, open, c, r, func(bytes uint64) {
 		logs.Info().Int("rank", r.Group.Rank()).Int("ranks", r.Group.Count()).Str("weights", mem.FormatBytes(bytes)).Msg("rank has its part of the model")
 	})
 	if errors.Is(err, context.Canceled) {

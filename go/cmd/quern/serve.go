@@ -72,12 +72,12 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 	}
 	defer closeLog()
 	f.warn(logs)
-	ranks, leave, err := f.ranks.join(ctx, f.path0(), f.device(), logs)
+	ranks, leave, err := f.ranks.join(ctx, f.opener(), f.device(), logs)
 	if err != nil {
 		return err
 	}
 	if ranks != nil && ranks.Group.Rank() > 0 {
-		err = follow(ctx, f.path0(), f.device(), *ranks, logs)
+		err = follow(ctx, f.opener(), f.device(), *ranks, logs)
 	} else {
 		err = f.serve(ctx, ranks, logs, stderr)
 	}
@@ -92,7 +92,7 @@ func (f *serveFlags) serve(ctx context.Context, ranks *engine.Ranks, logs zerolo
 		return err
 	}
 	if ranks != nil {
-		c.Models[0].Settings.Launch.Ranks, c.Models[0].Settings.Launch.NoProjector = ranks, true
+		c.Models[0].Settings.Launch.Ranks = ranks
 	}
 	// The first signal drains; the second has its default effect and kills the process.
 	stop, cancel := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
@@ -236,26 +236,18 @@ func (f *serveFlags) checkRanks() error {
 	switch {
 	case len(f.models) != 1 || f.modelsDir != "" || f.presets != "":
 		return usagef("--ranks divides one model; name it with -m, without --models-dir and --models-preset")
-	case f.diskDir != "":
-		return usagef("--ranks and --cache-disk: the states of a divided model are not kept on disk")
-	case f.projector.path != "":
-		return usagef("--ranks and --mmproj: a divided model takes no pictures or sounds")
 	case len(f.overrides) > 0 || f.quantize != "":
 		return usagef("--ranks: every rank reads the file as it is, without --override-kv and --quantize")
-	case f.sleep > 0:
-		return usagef("--ranks and --sleep-idle-seconds: a divided model does not sleep")
-	case f.keepAlive > 0:
-		return usagef("--ranks and --keep-alive: a divided model stays loaded, since its ranks load it once")
 	}
 	return nil
 }
 
-// path0 returns the path of the model of -m that is named first; "": there is none.
-func (f *serveFlags) path0() string {
+// opener returns how ranks that follow open the model of -m that is named first.
+func (f *serveFlags) opener() engine.Opener {
 	if len(f.models) == 0 {
-		return ""
+		return nil
 	}
-	return f.models[0].path
+	return newFiles().Opener(f.models[0].path, f.draft.settings())
 }
 
 // abandon ends a process that does not end by itself.

@@ -91,8 +91,6 @@ func toAPI(err error) *reply.Error {
 		return reply.Invalid("lora", "%v", err)
 	case errors.Is(err, engine.ErrAdapterGone):
 		return &reply.Error{Status: http.StatusNotFound, Message: err.Error()}
-	case errors.Is(err, models.ErrPinned):
-		return &reply.Error{Status: http.StatusBadRequest, Message: err.Error(), Param: "model"}
 	case errors.Is(err, models.ErrLoading):
 		return &reply.Error{Status: http.StatusServiceUnavailable, Message: "Loading model"}
 	case errors.Is(err, engine.ErrDeadline):

@@ -155,9 +155,6 @@ func (s *API) before(unload func(model, reason string) line) func(*answer.Reques
 			return false, nil
 		}
 		st, err := s.List.Set.Status(name)
-		if err == nil && st.Pinned {
-			return false, fmt.Errorf("%w: %q", models.ErrPinned, st.Names[0])
-		}
 		if err != nil || st.State == models.Loaded || st.State == models.Loading {
 			return false, nil
 		}

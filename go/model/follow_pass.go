@@ -1,0 +1,87 @@
+package model
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/quern-llm/quern/go/mem"
+)
+
+// What a rank computes in a pass. Panics of what rank 0 gets wrong are Follower.follow's.
+
+func (f *Follower) pass(kind byte, body []byte) error {
+	switch kind {
+	case msgPass:
+		if err := f.take(body); err != nil {
+			return err
+		}
+		err := f.runner.Forward(nil, nil)
+		switch {
+		case errors.Is(err, ErrStopped):
+		case err == nil && f.survey.ranks.Layers:
+			return f.did()
+		default:
+			return err
+		}
+	case msgOutput:
+		w := words(body)
+		if len(w) < 2 || w[0] < 0 || int(w[0]) >= len(f.runner.outputs) {
+			return fmt.Errorf("an output of rank 0 is cut short: %w", ErrRank)
+		}
+		o := f.runner.outputs[w[0]]
+		if o.Given {
+			return fmt.Errorf("an output of rows that rank 0 alone has: %w", ErrRank)
+		}
+		f.runner.pick(o.Name, false)
+		f.runner.run(w[1:])
+	case msgKeep:
+		if !f.model.Drafts() {
+			return fmt.Errorf("a draft of a model that does not draft: %w", ErrRank)
+		}
+		f.runner.KeepNext(words(body))
+	case msgStep:
+		return f.step(body)
+	}
+	return f.Group.Failed()
+}
+
+// take fills the batch.
+func (f *Follower) take(body []byte) error {
+	var rows []float32
+	if f.rows != nil {
+		rows = mem.Float32s(f.rows.Bytes())
+	}
+	return f.runner.batch.Take(body, rows, f.runner.brings)
+}
+
+// step computes a step of the layer that drafts.
+func (f *Follower) step(body []byte) error {
+	short := fmt.Errorf("a step of rank 0 is cut short: %w", ErrRank)
+	next := func(n int) []int32 {
+		if n < 0 || n > len(body)/4 {
+			panic(short)
+		}
+		list := words(body[:4*n])
+		body = body[4*n:]
+		return list
+	}
+	k := int(next(1)[0])
+	rows := next(int(next(1)[0]))
+	var hidden [][]float32
+	for range next(1)[0] {
+		h := make([]float32, 0, len(body)/4)
+		for _, x := range next(int(next(1)[0])) {
+			h = append(h, math.Float32frombits(uint32(x)))
+		}
+		hidden = append(hidden, h)
+	}
+	if !f.model.Drafts() || k < 0 || k >= len(f.runner.plans.next.steps) {
+		return fmt.Errorf("step %d of what drafts: %w", k, ErrRank)
+	}
+	if err := f.take(body); err != nil {
+		return err
+	}
+	f.runner.StepNext(k, hidden, rows)
+	return f.Group.Failed()
+}
