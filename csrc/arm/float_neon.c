@@ -6,10 +6,10 @@
 #include "arm/set.h"
 
 #define VEC(name) name##_neon
+#include "arm/lanes_neon.h"
+#include "tmpl/sums.h"
 #include "tmpl/elementwise.h"
 #include "tmpl/kv.h"
-
-#include "arm/lanes_neon.h"
 
 /*
  * Two tokens: 16 sums and two vectors of weights are what 32 registers hold. More spill: by GCC

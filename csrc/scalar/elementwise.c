@@ -4,8 +4,48 @@
 #define FLAGS_VECTORS
 #include "flags.h"
 
-#define VEC(name) name##_scalar
+#include <math.h>
+
+#include "kernels.h"
 #include "scalar/set.h"
+
+/* Number i of a row is in lane i % QN_PANEL of a sum; then halves of the lanes are added, 8, 4, 2, 1. */
+static float add_lanes(float *lane)
+{
+	for (int half = QN_PANEL / 2; half; half /= 2)
+		for (int j = 0; j < half; j++)
+			lane[j] += lane[j + half];
+	return lane[0];
+}
+
+static float sum_scalar(const float *x, int64_t n)
+{
+	float lane[QN_PANEL] = {0};
+
+	for (int64_t i = 0; i < n; i++)
+		lane[i % QN_PANEL] += x[i];
+	return add_lanes(lane);
+}
+
+static float sumsq_scalar(const float *x, int64_t n)
+{
+	float lane[QN_PANEL] = {0};
+
+	for (int64_t i = 0; i < n; i++)
+		lane[i % QN_PANEL] = fmaf(x[i], x[i], lane[i % QN_PANEL]);
+	return add_lanes(lane);
+}
+
+static float sumsq_about_scalar(const float *x, float mean, int64_t n)
+{
+	float lane[QN_PANEL] = {0};
+
+	for (int64_t i = 0; i < n; i++)
+		lane[i % QN_PANEL] = fmaf(x[i] - mean, x[i] - mean, lane[i % QN_PANEL]);
+	return add_lanes(lane);
+}
+
+#define VEC(name) name##_scalar
 #include "tmpl/elementwise.h"
 #include "tmpl/kv.h"
 

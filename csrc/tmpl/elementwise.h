@@ -1,6 +1,6 @@
 /*
  * elementwise.h - the element-wise kernels. Not compiled as it stands: each set includes it once,
- * with VEC(name) defined as the name with the set's suffix, under its own compile flags.
+ * with VEC(name) defined as the name with the set's suffix and after its sums, under its own compile flags.
  *
  * Plain loops, written so that the compiler can use lanes of any width and still compute the same
  * bits: reductions have 16 explicit lanes, every fused multiply-add is spelled out.
@@ -20,60 +20,6 @@
 #else
 #define IN_PLACE _Pragma("GCC ivdep")
 #endif
-
-/* The lanes of a sum, halves added 8, 4, 2, 1. */
-static inline __attribute__((always_inline)) float VEC(add_lanes)(float *lane)
-{
-	for (int half = LANES / 2; half; half /= 2)
-		for (int j = 0; j < half; j++)
-			lane[j] += lane[j + half];
-	return lane[0];
-}
-
-static float VEC(sumsq)(const float *x, int64_t n)
-{
-	float lane[LANES] = {0};
-	int64_t i = 0;
-
-	for (; i + LANES <= n; i += LANES)
-		for (int j = 0; j < LANES; j++)
-			lane[j] = fmaf(x[i + j], x[i + j], lane[j]);
-	for (int j = 0; i + j < n; j++)
-		lane[j] = fmaf(x[i + j], x[i + j], lane[j]);
-	return VEC(add_lanes)(lane);
-}
-
-static float VEC(sum)(const float *x, int64_t n)
-{
-	float lane[LANES] = {0};
-	int64_t i = 0;
-
-	for (; i + LANES <= n; i += LANES)
-		for (int j = 0; j < LANES; j++)
-			lane[j] += x[i + j];
-	for (int j = 0; i + j < n; j++)
-		lane[j] += x[i + j];
-	return VEC(add_lanes)(lane);
-}
-
-static float VEC(sumsq_about)(const float *x, float mean, int64_t n)
-{
-	float lane[LANES] = {0};
-	int64_t i = 0;
-
-	for (; i + LANES <= n; i += LANES)
-		for (int j = 0; j < LANES; j++) {
-			const float d = x[i + j] - mean;
-
-			lane[j] = fmaf(d, d, lane[j]);
-		}
-	for (int j = 0; i + j < n; j++) {
-		const float d = x[i + j] - mean;
-
-		lane[j] = fmaf(d, d, lane[j]);
-	}
-	return VEC(add_lanes)(lane);
-}
 
 static void VEC(affine)(float *y, const float *x, float mean, float r, const float *w, const float *b, int64_t n)
 {

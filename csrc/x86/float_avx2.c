@@ -6,10 +6,10 @@
 #include "x86/set.h"
 
 #define VEC(name) name##_avx2
+#include "x86/lanes_ymm.h"
+#include "tmpl/sums.h"
 #include "tmpl/elementwise.h"
 #include "tmpl/kv.h"
-
-#include "x86/lanes_ymm.h"
 
 /* 12 registers of sums, 2 of weights and one for activations. */
 #define MM_FLOAT_TOKENS 3

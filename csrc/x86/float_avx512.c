@@ -6,12 +6,12 @@
 #include "x86/set.h"
 
 #define VEC(name) name##_avx512
+#include "x86/lanes_zmm.h"
+#include "tmpl/sums.h"
 #include "tmpl/elementwise.h"
 #include "tmpl/kv.h"
 
 #include "x86/quantize_zmm.h"
-
-#include "x86/lanes_zmm.h"
 
 #define MM_FLOAT_TOKENS 12
 #include "tmpl/matmul_float.h"
