@@ -58,7 +58,7 @@ static void panels(const struct set *s, const struct type *t, const uint8_t *w, 
 
 static void mm(struct set *s, double peak)
 {
-	static const int counts[] = {1, 2, 4, 8, 16, 32, 64, 256};
+	static const int counts[] = {1, 2, 4, 8, 16, 32, 48, 64, 256};
 
 	EACH_TYPE(t) {
 		const size_t panel = qn_panel_bytes(t->type, N_IN);

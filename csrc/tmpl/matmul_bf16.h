@@ -95,7 +95,7 @@ static void VEC(mm_bf16)(float *out, const void *panel, const void *act, int64_t
 					v16_store(wide + (i + c) * QN_PANEL, bf16_weights(0, lines, i, c));
 			}
 		for (int t = 0, at; t < n; t += at) {
-			at = next_tokens(n - t);
+			at = next_tokens(MM_FLOAT_TOKENS, n - t);
 			if (once)
 				VEC(bf16_tile_wide)(y + t, wide, x + t, cols, at);
 			else

@@ -4,11 +4,16 @@
  * differ in width only, so there is one text for all.
  *
  *	MM_FLOAT_TOKENS  tokens whose sums registers hold, two vectors each; at most 12
+ *	MM_FLOAT_PAIRS   1 where registers hold those of two panels times half as many: fewer loads. 0
  */
 #include <math.h>
 #include <string.h>
 
 #include "kernels.h"
+
+#ifndef MM_FLOAT_PAIRS
+#define MM_FLOAT_PAIRS 0
+#endif
 
 #define MM_FLOAT_TILE 48 /* tokens of a call: a block of 256 columns is read once for all */
 
@@ -22,56 +27,73 @@ INLINE v16 load_weights(int type, const void *w, int64_t i)
 	return type == QN_F32 ? v16_load((const float *)w + i) : v16_load_f16((const uint16_t *)w + i);
 }
 
-/* Adds n columns, the first of them even, times nt tokens to their chains; type and nt are constant. */
-INLINE void mm_columns(int type, int nt, struct chains *y, const void *w, const struct actf *x, int n)
+/* Adds column i, of chain c, of np panels times nt tokens; type, np and nt are constant. */
+INLINE void mm_column(int type, int np, int nt, int c, v16 sum[2][MM_FLOAT_TOKENS][2], const void *const w[2],
+                      const struct actf *x, int i)
 {
-	v16 sum[MM_FLOAT_TOKENS][2];
+	v16 v[2];
+
+#pragma GCC unroll 2
+	for (int p = 0; p < np; p++)
+		v[p] = load_weights(type, w[p], i * QN_PANEL);
+#pragma GCC unroll 12
+	for (int t = 0; t < nt; t++) {
+		const v16 b = v16_set1(x[t].x[i]);
+
+#pragma GCC unroll 2
+		for (int p = 0; p < np; p++)
+			sum[p][t][c] = v16_fma(v[p], b, sum[p][t][c]);
+	}
+}
+
+/* Adds n columns, the first of them even, of np panels times nt tokens to their chains. */
+INLINE void mm_columns(int type, int np, int nt, struct chains *const y[2], const void *const w[2],
+                       const struct actf *x, int n)
+{
+	v16 sum[2][MM_FLOAT_TOKENS][2];
 	int i = 0;
 
-#pragma GCC unroll 12
-	for (int t = 0; t < nt; t++)
 #pragma GCC unroll 2
-		for (int c = 0; c < 2; c++)
-			sum[t][c] = v16_load(y[t].of[c]);
-	for (; i + 2 <= n; i += 2)
-#pragma GCC unroll 2
-		for (int c = 0; c < 2; c++) {
-			const v16 v = load_weights(type, w, (i + c) * QN_PANEL);
-
-#pragma GCC unroll 12
-			for (int t = 0; t < nt; t++)
-				sum[t][c] = v16_fma(v, v16_set1(x[t].x[i + c]), sum[t][c]);
-		}
-	if (i < n) { /* an odd number of columns, in the last block */
-		const v16 v = load_weights(type, w, i * QN_PANEL);
-
+	for (int p = 0; p < np; p++)
 #pragma GCC unroll 12
 		for (int t = 0; t < nt; t++)
-			sum[t][0] = v16_fma(v, v16_set1(x[t].x[i]), sum[t][0]);
-	}
-#pragma GCC unroll 12
-	for (int t = 0; t < nt; t++)
 #pragma GCC unroll 2
-		for (int c = 0; c < 2; c++)
-			v16_store(y[t].of[c], sum[t][c]);
+			for (int c = 0; c < 2; c++)
+				sum[p][t][c] = v16_load(y[p][t].of[c]);
+	for (; i + 2 <= n; i += 2) {
+		mm_column(type, np, nt, 0, sum, w, x, i);
+		mm_column(type, np, nt, 1, sum, w, x, i + 1);
+	}
+	if (i < n) /* an odd number of columns, in the last block */
+		mm_column(type, np, nt, 0, sum, w, x, i);
+#pragma GCC unroll 2
+	for (int p = 0; p < np; p++)
+#pragma GCC unroll 12
+		for (int t = 0; t < nt; t++)
+#pragma GCC unroll 2
+			for (int c = 0; c < 2; c++)
+				v16_store(y[p][t].of[c], sum[p][t][c]);
 }
 
-/* The next tokens to take at once of n: two tiles that are nearly equal rather than a full one and a small one. */
-static inline int next_tokens(int n)
+/* Of n tokens those to take next, `most` at most: two nearly equal tiles rather than a full one and a small one. */
+static inline int next_tokens(int most, int n)
 {
-	return n >= 2 * MM_FLOAT_TOKENS ? MM_FLOAT_TOKENS : n > MM_FLOAT_TOKENS ? (n + 1) / 2 : n;
+	return n >= 2 * most ? most : n > most ? (n + 1) / 2 : n;
 }
 
-/* n columns times nt tokens, as many as registers hold at a time. */
-INLINE void mm_tokens(int type, struct chains *y, const void *w, const struct actf *x, int n, int nt)
+/* n columns of np panels times nt tokens, as many as registers hold at a time. */
+INLINE void mm_tokens(int type, int np, struct chains *const y[2], const void *const w[2], const struct actf *x, int n,
+                      int nt)
 {
-	for (int at; nt > 0; nt -= at, y += at, x += at) {
-		at = next_tokens(nt);
+	for (int t = 0, at; t < nt; t += at) {
+		struct chains *const yt[2] = {y[0] + t, y[1] + t};
+
+		at = next_tokens(MM_FLOAT_TOKENS / np, nt - t);
 		switch (at) {
-#define TOKENS(nt)                                         \
-	case nt:                                           \
-		if (nt <= MM_FLOAT_TOKENS)                 \
-			mm_columns(type, nt, y, w, x, n);  \
+#define TOKENS(nt)                                                 \
+	case nt:                                                   \
+		if (nt <= MM_FLOAT_TOKENS / np)                    \
+			mm_columns(type, np, nt, yt, w, x + t, n); \
 		break;
 			TOKENS(1) TOKENS(2) TOKENS(3) TOKENS(4) TOKENS(5) TOKENS(6)
 			TOKENS(7) TOKENS(8) TOKENS(9) TOKENS(10) TOKENS(11) TOKENS(12)
@@ -82,43 +104,68 @@ INLINE void mm_tokens(int type, struct chains *y, const void *w, const struct ac
 
 static void VEC(mm_tokens_f32)(struct chains *y, const void *w, const struct actf *x, int n, int nt)
 {
-	mm_tokens(QN_F32, y, w, x, n, nt);
+	mm_tokens(QN_F32, 1, (struct chains *const[]){y, y}, (const void *const[]){w, w}, x, n, nt);
 }
 
-INLINE void mm_float(int type, float *out, const void *w, const struct actf *x, int64_t n_in, int64_t n_act, int n)
+/* Products of np panels; constant. */
+INLINE void mm_float(int type, int np, float *const out[2], const void *const panel[2], const struct actf *x,
+                     int64_t n_in, int64_t n_act, int n)
 {
 	_Alignas(64) float wide[QN_ACT_BLOCK * QN_PANEL];
-	struct chains y[MM_FLOAT_TILE];
+	struct chains sums[2][MM_FLOAT_TILE], *const y[2] = {sums[0], sums[1]};
 
-	memset(y, 0, sizeof *y * (size_t)n);
+	for (int p = 0; p < np; p++)
+		memset(y[p], 0, sizeof *y[p] * (size_t)n);
 	for (int64_t k = 0; k < n_in; k += QN_ACT_BLOCK, x += n_act) {
 		const int cols = n_in - k < QN_ACT_BLOCK ? (int)(n_in - k) : QN_ACT_BLOCK;
-		const void *block = (const uint8_t *)w + k * QN_PANEL * (type == QN_F32 ? 4 : 2);
+		const void *w[2];
 
-		if (type != QN_F32 && n > 2 * MM_FLOAT_TOKENS) { /* converted once, in the first-level cache */
+		for (int p = 0; p < 2; p++)
+			w[p] = (const uint8_t *)panel[p] + k * QN_PANEL * (type == QN_F32 ? 4 : 2);
+		/* Of two panels, halves become floats on their way: to do that once takes a tenth longer on Zen 5. */
+		if (np == 1 && type != QN_F32 && n > 2 * MM_FLOAT_TOKENS) {
 			for (int i = 0; i < cols; i++)
-				v16_store(wide + i * QN_PANEL, load_weights(type, block, i * QN_PANEL));
-			VEC(mm_tokens_f32)(y, wide, x, cols, n);
+				v16_store(wide + i * QN_PANEL, load_weights(type, w[0], i * QN_PANEL));
+			VEC(mm_tokens_f32)(y[0], wide, x, cols, n);
 		} else {
-			mm_tokens(type, y, block, x, cols, n);
+			mm_tokens(type, np, y, w, x, cols, n);
 		}
 	}
-	for (int t = 0; t < n; t++)
-		v16_store(out + t * QN_PANEL, v16_add(v16_load(y[t].of[0]), v16_load(y[t].of[1])));
+	for (int p = 0; p < np; p++)
+		for (int t = 0; t < n; t++)
+			v16_store(out[p] + t * QN_PANEL, v16_add(v16_load(y[p][t].of[0]), v16_load(y[p][t].of[1])));
 }
 
-#define MM_FLOAT(name, type)                                                                              \
-	static void VEC(name)(float *out, const void *w, const void *act, int64_t n_in, int64_t n_act, int n) \
-	{                                                                                                 \
-		mm_float(type, out, w, act, n_in, n_act, n);                                              \
+#define MM_FLOAT(name, type)                                                                                 \
+	static void VEC(mm_##name)(float *out, const void *w, const void *act, int64_t n_in, int64_t n_act,  \
+	                           int n)                                                                    \
+	{                                                                                                    \
+		mm_float(type, 1, (float *const[]){out, out}, (const void *const[]){w, w}, act, n_in, n_act, n); \
 	}
 
-MM_FLOAT(mm_f32, QN_F32)
-MM_FLOAT(mm_f16, QN_F16)
+MM_FLOAT(f32, QN_F32)
+MM_FLOAT(f16, QN_F16)
+
+#if MM_FLOAT_PAIRS
+#define MM_FLOAT_PAIR(name, type)                                                                            \
+	static void VEC(mm_pair_##name)(float *out, const void *w, const void *w2, const void *act,          \
+	                                int64_t n_in, int64_t n_act, int n)                                  \
+	{                                                                                                    \
+		mm_float(type, 2, (float *const[]){out, out + n * QN_PANEL}, (const void *const[]){w, w2},   \
+		         act, n_in, n_act, n);                                                               \
+	}
+
+MM_FLOAT_PAIR(f32, QN_F32)
+MM_FLOAT_PAIR(f16, QN_F16)
+#endif
 
 static void VEC(v16_fill)(struct kernels *k)
 {
 	k->mm[QN_F32] = VEC(mm_f32);
 	k->mm[QN_F16] = VEC(mm_f16);
+#if MM_FLOAT_PAIRS
+	k->mm_pair[QN_F32] = VEC(mm_pair_f32);
+	k->mm_pair[QN_F16] = VEC(mm_pair_f16);
+#endif
 	k->mm_tile[QN_F32] = k->mm_tile[QN_F16] = MM_FLOAT_TILE;
 }

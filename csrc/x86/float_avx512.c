@@ -14,6 +14,7 @@
 #include "x86/quantize_zmm.h"
 
 #define MM_FLOAT_TOKENS 12
+#define MM_FLOAT_PAIRS 1
 #include "tmpl/matmul_float.h"
 #include "tmpl/matmul_bf16.h"
 
