@@ -5,6 +5,8 @@
 #	make run        a story from the demo model inside, or more: MODEL=FILE PROMPT=TEXT N=TOKENS
 #	make mpi        bin/quern-mpi, with the MPI of this machine, by MPICC=mpicc: for "serve --ranks mpi"
 #	make test-mpi   that with mpirun: the same answers, and what happens when a process is lost
+#	make cluster    bin/quern-cluster, with UCX inside: for "serve --ranks host:port" and "rank"
+#	make test-cluster   that over this machine's network, and between network namespaces where root can make them
 #	make libquern   the C library for other languages, libquern.so and libquern.a with libquern.h, into build/lib/
 #	make test       every test, C and Go, with a summary at the end
 #	make check      the C kernels, each instruction set against the scalar one
@@ -47,8 +49,24 @@ MPICC ?= mpicc
 mpi: lib
 	CGO_ENABLED=1 QN_TAGS=mpi CC=$(MPICC) scripts/go.sh build -buildvcs=$(VCS) -ldflags '-s -w -X main.version=$(VERSION)' -o bin/quern-mpi ./go/cmd/quern
 
+# The mpirun of that MPI.
+MPIRUN ?= mpirun
 test-mpi: mpi
-	QUERN_MPI=$(CURDIR)/bin/quern-mpi scripts/go.sh test -count 1 -run TestMPI -v ./go/cmd/quern
+	QUERN_MPI=$(CURDIR)/bin/quern-mpi QUERN_MPIRUN=$(MPIRUN) scripts/go.sh test -count 1 -run TestMPI -v ./go/cmd/quern
+
+# UCX, and what it has of RDMA, as static libraries. Of its own only what has constructors has to be named.
+UCX_LIBS = -u ucs_init -u ucp_global_init -L$(dir $(shell $(CC) -print-file-name=libucp.a))ucx -Wl,--start-group \
+	-Wl,--whole-archive -luct -luct_ib -Wl,--no-whole-archive -lucp -lucs -lucm \
+	-libverbs -lmlx5 -lmlx4 -lbnxt_re-rdmav34 -lirdma-rdmav34 -lefa -lrxe-rdmav34 -lnl-route-3 -lnl-3 -lnuma -Wl,--end-group
+.PHONY: cluster test-cluster ucx-libs
+ucx-libs:
+	@echo '$(UCX_LIBS)'
+cluster: lib
+	@scripts/setup.sh cluster
+	CGO_ENABLED=1 QN_TAGS=ucx scripts/go.sh build -buildvcs=$(VCS) -ldflags '-s -w -X main.version=$(VERSION) -linkmode external -extldflags "-static $(UCX_LIBS) -lpthread -ldl -lrt -lm"' -o bin/quern-cluster ./go/cmd/quern
+
+test-cluster: cluster
+	QUERN_CLUSTER=$(CURDIR)/bin/quern-cluster scripts/go.sh test -count 1 -run TestCluster -v ./go/cmd/quern
 
 help:
 	@sed -n 's/^#\tmake/make/p' Makefile

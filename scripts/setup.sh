@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # Installs what this machine lacks, with apt-get, as root or through sudo.
 #
-#	scripts/setup.sh [build|test|ci]
+#	scripts/setup.sh [build|cluster|test|ci]
 #
 #	build   a C compiler, CMake, Make
-#	test    also the Arm cross compiler, QEMU, NumPy, Jinja2, venv, Chromium, and Node with a client (the default)
+#	cluster also UCX and what it has of RDMA
+#	test    also two MPIs, network namespaces, the Arm cross compiler, QEMU, NumPy, Jinja2, venv, Chromium, and Node with
+#	        a client (the default)
 #	ci      also Clang, clang-format and ShellCheck
 #
 # Where it cannot install, it names the packages. It fails only if something that
@@ -16,15 +18,27 @@ say() { printf 'setup: %s\n' "$*" >&2; }
 have() { command -v "$1" >/dev/null; }
 have_python() { /usr/bin/python3 -c 'import importlib.util as u, sys; sys.exit(not u.find_spec(sys.argv[1]))' "$1" 2>/dev/null; }
 
+# library FILE: whether the C compiler finds it.
+library() { [[ $("${CC:-gcc}" -print-file-name="$1" 2>/dev/null) == /* ]]; }
+
 # The checks, one a line: what is missing, and the Debian packages that have it.
 missing_build() {
 	have "${CC:-gcc}" || echo "gcc libc6-dev"
 	# The binary is static, so it needs libc.a: some systems have it in a package of its own.
-	[[ $("${CC:-gcc}" -print-file-name=libc.a 2>/dev/null) == /* ]] || echo libc6-dev
+	library libc.a || echo libc6-dev
 	have cmake || echo cmake
 	have make || echo make
 }
+missing_cluster() {
+	library libucp.a || echo libucx-dev
+	library libibverbs.a || echo libibverbs-dev
+	library libnl-route-3.a || echo libnl-route-3-dev
+	library libnuma.a || echo libnuma-dev
+}
 missing_test() {
+	have ip && have tc || echo iproute2
+	have mpicc.openmpi && have mpirun.openmpi || echo openmpi-bin libopenmpi-dev
+	have mpicc.mpich && have mpirun.mpich || echo mpich libmpich-dev
 	have aarch64-linux-gnu-gcc || echo gcc-aarch64-linux-gnu
 	[[ $(aarch64-linux-gnu-gcc -print-file-name=libc.a 2>/dev/null) == /* ]] || echo libc6-dev-arm64-cross
 	have qemu-aarch64 || echo qemu-user
@@ -47,7 +61,8 @@ missing_ci() {
 packages() {
 	{
 		missing_build
-		[[ $1 == build ]] || missing_test
+		[[ $1 == build ]] || missing_cluster
+		[[ $1 == build || $1 == cluster ]] || missing_test
 		[[ $1 != ci ]] || missing_ci
 	} | tr ' ' '\n' | sort -u | paste -sd ' '
 }
@@ -104,9 +119,9 @@ at_least() { printf '%s\n' "$2" "$1" | sort -VC; }
 
 level=${1:-test}
 case $level in
-build | test | ci) ;;
+build | cluster | test | ci) ;;
 *)
-	say "no such level: $level; build, test or ci"
+	say "no such level: $level; build, cluster, test or ci"
 	exit 2
 	;;
 esac
@@ -115,7 +130,7 @@ read -ra lacking <<<"$(packages "$level")"
 if ((${#lacking[@]})); then
 	install "${lacking[@]}" || true # said so; what the build needs is looked at again below
 fi
-if [[ $level != build && $(missing_browser) ]]; then
+if [[ $level != build && $level != cluster && $(missing_browser) ]]; then
 	install "$(missing_browser)" || true
 fi
 
@@ -127,9 +142,9 @@ clients() {
 	say "installing clients in $dir"
 	npm ci --prefix "$dir" --no-audit --no-fund --loglevel=error >/dev/null || say "npm failed; a test of the server will be missing"
 }
-[[ $level == build ]] || clients
+[[ $level == build || $level == cluster ]] || clients
 check_go
-needed=$(packages build)
+needed=$(packages "$([[ $level == cluster ]] && echo cluster || echo build)")
 if [[ $needed ]]; then
 	say "the build cannot go on without: $needed"
 	exit 1

@@ -3,6 +3,7 @@
 #
 #	stage NAME COMMAND...       runs it
 #	skip NAME REASON            does not, and says why; under CI=true that is a failure
+#	unable NAME REASON          the same where no package is missing, and which is no failure: the machine cannot
 #	ahead NAME COMMAND...       begins stage NAME in the background, on CPUs that are idle, after what was begun so before
 #	finish NAME                 is that stage: waits for its end, and then says what it said
 #	summary                     prints the table of results, times and CPU times, and what failed ones said; fails if a stage did
@@ -58,6 +59,8 @@ skip() {
 	fi
 	stage_lines+=("$(printf '%-34s %-7s        %s' "$1" "$result" "$2")")
 }
+
+unable() { CI='' skip "$@"; }
 
 ahead() {
 	# A session of its own: all of its processes end with the script, by the trap, or where that is killed by the signal

@@ -67,6 +67,23 @@ else
 fi
 stage "go vet" scripts/go.sh vet ./...
 stage "go test" scripts/go.sh test -vet=off -timeout 20m ./...
+for mpi in openmpi mpich; do
+	if command -v mpicc.$mpi >/dev/null && command -v mpirun.$mpi >/dev/null; then
+		stage "ranks over MPI, $mpi" make test-mpi MPICC=mpicc.$mpi MPIRUN=mpirun.$mpi
+	else
+		skip "ranks over MPI, $mpi" "no mpicc.$mpi or mpirun.$mpi (scripts/setup.sh test)"
+	fi
+done
+if [[ $(gcc -print-file-name=libucp.a) == /* ]]; then
+	stage "ranks over UCX" make test-cluster
+else
+	skip "ranks over UCX" "no UCX as static libraries (scripts/setup.sh cluster)"
+fi
+if [[ $(id -u) != 0 ]] || ! ip netns add quern-test 2>/dev/null; then
+	unable "ranks between network namespaces" "not root, or a system without them"
+else
+	ip netns del quern-test
+fi
 stage "adapters, each in a module of its own" adapters
 if command -v node >/dev/null && /usr/bin/python3 -c 'import ensurepip, numpy' 2>/dev/null; then
 	stage "libquern from C, Python and Node" bindings

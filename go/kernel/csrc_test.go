@@ -53,8 +53,8 @@ func TestFoldersOfC(t *testing.T) {
 		if got != want {
 			t.Errorf("flags of csrc/%s:\n%s\nwant those of csrc.go:\n%s", file, got, want)
 		}
-		if folder == "mpi" { // which another compiler compiles, also where the library of CMake is linked
-			if !strings.Contains(readAll(t, "ranks_mpi.go"), `_ "github.com/quern-llm/quern/`+path+`"`) {
+		if folder == "mpi" || folder == "ucx" { // which programs have by a tag, also where the library of CMake is linked
+			if !strings.Contains(readAll(t, "ranks_"+folder+".go"), `_ "github.com/quern-llm/quern/`+path+`"`) {
 				t.Errorf("go/kernel does not import %s", path)
 			}
 			continue

@@ -194,3 +194,6 @@ func (g *Ranks) Exchanges(bytes, rounds int) (time.Duration, error) {
 	slices.Sort(took)
 	return took[len(took)/2], nil
 }
+
+// ErrNoUCX says which program has what UCX does, where this one has not.
+var ErrNoUCX = errors.New("this program does not reach other machines; bin/quern-cluster does, which \"make cluster\" builds")

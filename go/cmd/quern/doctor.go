@@ -183,7 +183,8 @@ ranks are then computers like this one.`,
 	}
 	flags.define(cmd.Flags())
 	flags.defineContext(cmd.Flags(), -1, 0, "tokens of context; 0 is the model's own (default: the model's, at most 4096)")
-	cmd.Flags().StringVar(&ranks.where, "ranks", "", "`RANKS` between which exchanges are measured, as of \"serve\": mpi, or a number of threads of this process")
+	cmd.Flags().StringVar(&ranks.where, "ranks", "", "`RANKS` between which exchanges are measured, as of \"serve\": host:port,host:port, 4@:9100, mpi, or a number of threads of this process")
+	ranks.token.define(cmd.Flags())
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.Flags().BoolVar(&prompts, "prompt-time", false, "load the model, and tell how long prompts take")
 	cmd.Flags().BoolVar(&noMeasure, "no-measure", false, "skip the measurements, which take some seconds")

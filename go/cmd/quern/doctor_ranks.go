@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/quern-llm/quern/go/kernel"
@@ -88,6 +89,10 @@ func measureRanks(ctx context.Context, f *rankFlags, of *modelFlags, m *measured
 
 // group returns ranks that follow this one, if it is rank 0, and a function that waits for their end.
 func (f *rankFlags) group(ctx context.Context) (g *kernel.Ranks, leave func(), err error) {
+	if f.apart() {
+		u, err := f.united(ctx, notes(os.Stderr))
+		return u.group, func() { u.leave(nil) }, err
+	}
 	if f.threads == 0 {
 		if g, err = kernel.MPIRanks(); err != nil {
 			return nil, nil, usagef("--ranks mpi: %w", err)

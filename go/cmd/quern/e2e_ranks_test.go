@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -106,7 +107,13 @@ func TestRanksRefuse(t *testing.T) {
 		words []string
 	}{
 		{[]string{"--ranks", "1"}, []string{"--ranks", `"1"`, "mpi"}},
-		{[]string{"--ranks", "host:1"}, []string{"--ranks", `"host:1"`}},
+		{[]string{"--ranks", "host:1"}, []string{"--ranks", "host:1", "quern-cluster", "make cluster"}},
+		{[]string{"--ranks", "2@:9100"}, []string{"--ranks", "2@:9100", "quern-cluster"}},
+		{[]string{"--ranks", "1@:9100"}, []string{"--ranks", `"1@:9100"`}},
+		{[]string{"--ranks", "host:1,host:1"}, []string{"--ranks", `"host:1,host:1"`}},
+		{[]string{"--ranks", "host:70000"}, []string{"--ranks", `"host:70000"`}},
+		{[]string{"--rank-token-file", "x"}, []string{"--rank-token-file", "--ranks"}},
+		{[]string{"--ranks", "2", "--rank-token-file", "x"}, []string{"--rank-token-file", "--ranks"}},
 		{[]string{"--ranks", "65"}, []string{"--ranks", "64"}},
 		{[]string{"--rank-split", "1,2"}, []string{"--rank-split", "--ranks"}},
 		{[]string{"--ranks", "2", "--rank-split", "1,x"}, []string{"--rank-split", `"1,x"`}},
@@ -127,6 +134,19 @@ func TestRanksRefuse(t *testing.T) {
 		{[]string{"--ranks", "2", "--split", "layers", "--context-shift"}, []string{"shifted", "by layers", "--split rows"}},
 	} {
 		quern(t, append([]string{"serve", "-m", "demo", "--port", "0"}, c.args...)...).refused(t, 1, c.words...)
+	}
+	for _, c := range []struct {
+		args  []string
+		words []string
+	}{
+		{[]string{"--listen", ":9100"}, []string{"-m"}},
+		{[]string{"-m", "demo"}, []string{"--listen", "--join"}},
+		{[]string{"-m", "demo", "--listen", ":9100", "--join", "a:9100"}, []string{"--listen", "--join"}},
+		{[]string{"-m", "demo", "--listen", "9100"}, []string{"--listen", `"9100"`}},
+		{[]string{"-m", "demo", "--join", "a"}, []string{"--join", `"a"`}},
+		{[]string{"-m", "demo", "--listen", ":9100"}, []string{"quern-cluster", "make cluster"}},
+	} {
+		quern(t, append([]string{"rank"}, c.args...)...).refused(t, 2, c.words...)
 	}
 	if mpiProgram == "" {
 		quern(t, "serve", "-m", "demo", "--ranks", "mpi").refused(t, 2, "quern-mpi", "make mpi")
@@ -184,17 +204,16 @@ func serveMPI(t *testing.T, models ...string) (s *service, ready bool) {
 	t.Helper()
 	s = &service{t: t, log: &lockedBuffer{}, socket: filepath.Join(t.TempDir(), "q.sock"), done: make(chan struct{})}
 	var args []string
-	if out, _ := exec.Command("mpirun", "--version").Output(); strings.Contains(string(out), "Open MPI") {
-		args = []string{"--oversubscribe"} // more processes than cores
-	}
+	mpirun := cmp.Or(os.Getenv("QUERN_MPIRUN"), "mpirun")
 	for i, m := range models {
 		if i > 0 {
 			args = append(args, ":")
 		}
 		args = append(args, "-np", "1", mpiProgram, "serve", "-m", m, "--ranks", "mpi", "--host", s.socket, "-t", "1")
 	}
-	s.cmd = exec.Command("mpirun", args...)
-	s.cmd.Env = append(cleanEnvironment(), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
+	s.cmd = exec.Command(mpirun, args...)
+	s.cmd.Env = append(cleanEnvironment(), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
+		"OMPI_MCA_rmaps_base_oversubscribe=1", "PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe") // more processes than cores
 	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)

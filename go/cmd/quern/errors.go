@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/quern-llm/quern/go/internal/usage"
+	"github.com/quern-llm/quern/go/kernel"
 )
 
 // Exit codes, by the conventions of shells.
@@ -12,6 +13,7 @@ const (
 	exitOK          = 0
 	exitFailure     = 1
 	exitUsage       = 2
+	exitLost        = 70      // EX_SOFTWARE: a rank of a divided model is lost; a supervisor starts all anew
 	exitInterrupted = 128 + 2 // SIGINT
 )
 
@@ -33,6 +35,8 @@ func outcome(err error) (code int, message string) {
 		return exitInterrupted, "" // the user pressed Ctrl-C: no message
 	case errors.As(err, &wrong):
 		return exitUsage, usage.OneLine(err)
+	case errors.Is(err, kernel.ErrRanks):
+		return exitLost, usage.OneLine(err)
 	}
 	return exitFailure, usage.OneLine(err)
 }

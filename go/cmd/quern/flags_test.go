@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/quern-llm/quern/go/internal/llamaflags"
+	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/machine"
 	"github.com/quern-llm/quern/go/sample"
 )
@@ -215,6 +216,7 @@ func TestOutcome(t *testing.T) {
 		{usagef("bad %s", "flag"), 2, "bad flag"},
 		{fmt.Errorf("wrapped: %w", usagef("bad flag")), 2, "wrapped: bad flag"},
 		{fmt.Errorf("decode: %w", context.Canceled), 130, ""},
+		{fmt.Errorf("rank 1: %w", kernel.ErrRanks), 70, "rank 1: " + kernel.ErrRanks.Error()},
 	} {
 		code, message := outcome(test.err)
 		if code != test.code || message != test.message {

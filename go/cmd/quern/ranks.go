@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -22,24 +24,25 @@ import (
 	"github.com/quern-llm/quern/go/verify"
 )
 
-// exitLost is the exit code of a server that has lost one of its ranks (EX_SOFTWARE): whatever supervises them starts all
-// anew.
-const exitLost = 70
-
 // rankFlags say among which processes a model is divided.
 type rankFlags struct {
 	where string
 	split string
 	by    string // rows, layers, auto
+	token tokenFlag
 
-	threads int   // that are ranks; 0: the processes of an MPI job are
-	shares  []int // how much each computes
+	threads int      // that are ranks
+	others  []string // addresses of ranks that wait for this process; those of an MPI job, and those that join, have none
+	gather  string   // the address at which others join
+	count   int      // how many
+	shares  []int    // how much each computes
 }
 
 func (f *rankFlags) define(fs *pflag.FlagSet) {
-	fs.StringVar(&f.where, "ranks", "", "`RANKS` that the model of -m is divided among: mpi is the processes of the MPI job that this one is of (bin/quern-mpi), a number is threads of this process, to try it out (default: it is not divided)")
+	fs.StringVar(&f.where, "ranks", "", "`RANKS` that the model of -m is divided among: host:port,host:port of processes that wait (quern-cluster rank --listen), 4@:9100 for four of which three join at that address (rank --join), mpi for the processes of the MPI job that this one is of (bin/quern-mpi), or a number of threads of this process, to try it out (default: it is not divided)")
 	fs.StringVar(&f.split, "rank-split", "", "how much of the model each rank computes in relation to the others, such as `3,2` (default: all the same)")
 	choiceVar(fs, &f.by, "split", "rows", []string{"rows", "layers", "auto"}, "what ranks have of a model that is divided: rows, some of each matrix, which makes all passes faster on a fast network; layers, some of them as a whole, which makes prompts faster on a slow one; auto, what is predicted to be faster")
+	f.token.define(fs)
 }
 
 // check reads the flags.
@@ -51,14 +54,13 @@ func (f *rankFlags) check() error {
 		if f.by != "rows" {
 			return usagef("--split is for a model that is divided; give --ranks")
 		}
+		if f.token.path != "" {
+			return usagef("--rank-token-file is for ranks on other machines; give --ranks")
+		}
 		return nil
 	}
-	if f.where != "mpi" {
-		n, err := strconv.Atoi(f.where)
-		if err != nil || n < 2 || n > kernel.MaxRanks {
-			return usagef("--ranks %q, want mpi, or a number from 2 to %d", f.where, kernel.MaxRanks)
-		}
-		f.threads = n
+	if err := f.place(); err != nil {
+		return err
 	}
 	if f.split == "" {
 		return nil
@@ -73,18 +75,55 @@ func (f *rankFlags) check() error {
 	return nil
 }
 
+// place reads where the other ranks are.
+func (f *rankFlags) place() error {
+	count, address, gather := strings.Cut(f.where, "@")
+	switch n, err := strconv.Atoi(count); {
+	case f.where == "mpi":
+	case gather && err == nil && n >= 2 && n <= kernel.MaxRanks && isAddress(address):
+		f.gather, f.count = address, n-1
+	case err == nil && !gather && n >= 2 && n <= kernel.MaxRanks:
+		f.threads = n
+	case err != nil && !gather && strings.Contains(f.where, ":"):
+		f.others = strings.Split(f.where, ",")
+		for i, a := range f.others {
+			if !isAddress(a) || strings.HasPrefix(a, ":") || i+1 >= kernel.MaxRanks || slices.Contains(f.others[:i], a) {
+				return usagef("--ranks %q, want host:port of each other rank, %d at most, with commas between them", f.where, kernel.MaxRanks-1)
+			}
+		}
+	default:
+		return usagef("--ranks %q, want host:port,host:port, a number and an address such as 4@:9100, mpi, or a number from 2 to %d", f.where, kernel.MaxRanks)
+	}
+	if f.apart() && !kernel.HasUCX {
+		return usagef("--ranks %s: %w", f.where, kernel.ErrNoUCX)
+	}
+	if !f.apart() && f.token.path != "" {
+		return usagef("--rank-token-file is for ranks on other machines; give their addresses with --ranks")
+	}
+	return nil
+}
+
+// apart reports whether the other ranks are joined by their addresses.
+func (f *rankFlags) apart() bool { return len(f.others) > 0 || f.gather != "" }
+
 // rankVersion is what programs have in common that can be ranks of a model.
 func rankVersion() string { return readBuild().Version + " " + verify.Profile() }
 
 // join returns this process's ranks, and a function that ends them, with the error that the process ends with. Without
-// --ranks there are none.
-func (f *rankFlags) join(ctx context.Context, open engine.Opener, d launch.DeviceSettings, logs zerolog.Logger) (r *engine.Ranks, leave func(error), err error) {
+// --ranks there are none. asked is called when another rank is to end, and this one with it.
+func (f *rankFlags) join(ctx context.Context, open engine.Opener, d launch.DeviceSettings, logs zerolog.Logger, asked func()) (r *engine.Ranks, leave func(error), err error) {
 	if f.where == "" {
 		return nil, func(error) {}, nil
 	}
+	var once sync.Once
 	lost := func(err error) {
-		logs.Error().Err(err).Msg("a rank of the model is lost: the server ends, to be started anew with all of them")
-		time.AfterFunc(time.Second, func() { os.Exit(exitLost) }) // until then requests are told
+		once.Do(func() {
+			logs.Error().Err(err).Msg("a rank of the model is lost: the server ends, to be started anew with all of them")
+			time.AfterFunc(time.Second, func() { os.Exit(exitLost) }) // until then requests are told
+		})
+	}
+	if f.apart() {
+		return f.gathered(ctx, logs, lost, asked)
 	}
 	if f.threads > 0 {
 		s, err := d.Config()
@@ -136,8 +175,8 @@ func (f *rankFlags) divide(r *engine.Ranks, logs zerolog.Logger) {
 }
 
 // follow has this process compute its part of the model until rank 0 ends. The first SIGTERM or Ctrl-C is rank 0's
-// to follow, which lets requests finish.
-func follow(ctx context.Context, open engine.Opener, d launch.DeviceSettings, r engine.Ranks, logs zerolog.Logger) error {
+// to follow, which lets requests finish: asked, if it is not nil, tells it.
+func follow(ctx context.Context, open engine.Opener, d launch.DeviceSettings, r engine.Ranks, logs zerolog.Logger, asked func()) error {
 	c, err := d.Config()
 	if err != nil {
 		return engine.Decline(r, err)
@@ -149,6 +188,9 @@ func follow(ctx context.Context, open engine.Opener, d launch.DeviceSettings, r 
 	defer signal.Stop(signals)
 	go func() {
 		<-signals
+		if asked != nil {
+			asked()
+		}
 		logs.Info().Msg("rank 0 ends this rank when its requests are done; another signal ends it now")
 		<-signals
 		stop()
@@ -157,7 +199,7 @@ func follow(ctx context.Context, open engine.Opener, d launch.DeviceSettings, r 
 		logs.Info().Int("rank", r.Group.Rank()).Int("ranks", r.Group.Count()).Str("weights", mem.FormatBytes(bytes)).Msg("rank has its part of the model")
 	})
 	if errors.Is(err, context.Canceled) {
-		return nil
+		return errDone // the other ranks have to notice: there is nothing to leave in order
 	}
 	return err
 }

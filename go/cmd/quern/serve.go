@@ -72,21 +72,23 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 	}
 	defer closeLog()
 	f.warn(logs)
-	ranks, leave, err := f.ranks.join(ctx, f.opener(), f.device(), logs)
+	asked, end := context.WithCancel(ctx)
+	defer end()
+	ranks, leave, err := f.ranks.join(ctx, f.opener(), f.device(), logs, end)
 	if err != nil {
 		return err
 	}
 	if ranks != nil && ranks.Group.Rank() > 0 {
-		err = follow(ctx, f.opener(), f.device(), *ranks, logs)
+		err = follow(ctx, f.opener(), f.device(), *ranks, logs, nil)
 	} else {
-		err = f.serve(ctx, ranks, logs, stderr)
+		err = f.serve(ctx, asked, ranks, logs, stderr)
 	}
 	leave(err) // not where it panics: what leaving waits for may never come
 	return err
 }
 
-// serve serves models until a signal.
-func (f *serveFlags) serve(ctx context.Context, ranks *engine.Ranks, logs zerolog.Logger, stderr io.Writer) error {
+// serve serves models until a signal, or the end of asked, which is as one.
+func (f *serveFlags) serve(ctx, asked context.Context, ranks *engine.Ranks, logs zerolog.Logger, stderr io.Writer) error {
 	c, err := f.config(logs, stderr)
 	if err != nil {
 		return err
@@ -95,7 +97,7 @@ func (f *serveFlags) serve(ctx context.Context, ranks *engine.Ranks, logs zerolo
 		c.Models[0].Settings.Launch.Ranks = ranks
 	}
 	// The first signal drains; the second has its default effect and kills the process.
-	stop, cancel := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	stop, cancel := signal.NotifyContext(asked, os.Interrupt, syscall.SIGTERM)
 	defer cancel()
 	context.AfterFunc(stop, cancel)
 	s, err := fleet.New(ctx, c) // which listens: from then on somebody may expect an end in order
