@@ -54,7 +54,7 @@ func (l *Lead) makeRoom() error {
 	return nil
 }
 
-// landed waits until a rank has done a pass.
+// landed waits until a rank says something, such as that it has done a pass.
 func (l *Lead) landed(r int, patience time.Duration) error {
 	answer, err := l.group.Recv(r, l.room, patience)
 	switch {
@@ -62,6 +62,8 @@ func (l *Lead) landed(r int, patience time.Duration) error {
 		return err
 	case len(answer) > 0 && answer[0] == msgDone:
 		return l.flight.heard(l.group, r, answer[1:])
+	case len(answer) > 0 && (answer[0] == msgReady || answer[0] == msgBusy):
+		return nil // to a question that nobody waits for any more
 	}
 	return fmt.Errorf("%s: %w", answer[min(5, len(answer)):], ErrRank)
 }
@@ -81,6 +83,18 @@ func (l *Lead) flying() (bool, error) {
 		}
 	}
 	return false, nil
+}
+
+// land waits until no pass is in flight, or a rank is lost: who says later that a pass is done finds nobody to hear it.
+func (l *Lead) land() {
+	f := l.flight
+	for r := 1; f != nil && r < l.group.Count(); r++ {
+		for f.done[r] < f.told {
+			if l.landed(r, patienceOfLayers) != nil {
+				return
+			}
+		}
+	}
 }
 
 // did tells rank 0 that a pass is done.

@@ -57,10 +57,22 @@ func TestPassesInFlight(t *testing.T) {
 	if got := group[0].Load(2); got.Computed != 3*time.Second || got.Waited != 7 {
 		t.Errorf("rank 2 has done %+v", got)
 	}
-	for range l.flight.most() {
-		did(1, 4*time.Second)
+	ended := make(chan struct{})
+	go func() {
+		l.land()
+		close(ended)
+	}()
+	for i := range l.flight.most() {
+		if did(1, 4*time.Second); i == 0 {
+			select {
+			case <-ended:
+				t.Error("rank 0 ends while passes are in flight")
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
 		did(2, 4*time.Second)
 	}
+	<-ended
 	if flying, err := l.flying(); flying || err != nil {
 		t.Errorf("all is done, and is in flight: %v", err)
 	}

@@ -353,9 +353,7 @@ func (l *Lead) Close() {
 	if l == nil {
 		return
 	}
-	for flying, err := l.flying(); flying && err == nil; { // or who leads next would hear of these passes
-		flying, err = l.flying()
-	}
+	l.land()                     // or who leads next would hear of these passes
 	_ = l.send([]byte{msgClose}) // who is gone needs none
 }
 
