@@ -204,7 +204,7 @@ int qn_encode_corrected(uint32_t isa, int32_t type, void *dst, const float *rows
 		return QN_EINVAL;
 	c.span = span < n_in ? span : n_in;
 	c.block = f ? f->run * f->runs : QK_K;
-	c.bytes = block_bytes(type);
+	c.bytes = (int)block_bytes(type);
 	if (c.span % c.block)
 		return QN_EINVAL;
 

@@ -169,7 +169,7 @@ static void share(struct run *c, const struct qn_op *op, int nth, int second)
 /* -0 in this thread's share of the rows. */
 static void clear(struct run *c, const struct qn_op *op)
 {
-	const int64_t n = op_rows(c, op), width = (op->adapt.n_col + QN_PANEL - 1) / QN_PANEL * QN_PANEL;
+	const int64_t n = op_rows(c, op), width = ((int64_t)op->adapt.n_col + QN_PANEL - 1) / QN_PANEL * QN_PANEL;
 
 	for (int64_t i = n * c->ith / c->nth; i < n * (c->ith + 1) / c->nth; i++) {
 		float *y = cols_row(c, op->adapt.dst, i);
@@ -216,7 +216,7 @@ static int check(const struct plan *p, const struct qn_op *op)
 	if (!rows_ok(p, op, 0) || (op->adapt.by_token && op->rows != QN_ROWS_TOK) || op->adapt.n_col < 1 ||
 	    op->adapt.n_low < 1 || !op->adapt.low)
 		return 0;
-	if (!cols_ok(p, op->adapt.dst, (op->adapt.n_col + QN_PANEL - 1) / QN_PANEL * QN_PANEL))
+	if (!cols_ok(p, op->adapt.dst, ((int64_t)op->adapt.n_col + QN_PANEL - 1) / QN_PANEL * QN_PANEL))
 		return 0;
 	for (int i = 0; i < op->adapt.n_low; i++)
 		if (!low_ok(p, op, &op->adapt.low[i], op->rows == QN_ROWS_PAIR ? op->routing.n_expert : 1))

@@ -340,7 +340,7 @@ static void run(struct run *c, const struct qn_op *o)
 	const struct qn_select *op = &o->select;
 	const struct qn_batch *b = c->batch;
 	const int choices = choices_of(&op->selection);
-	struct deal d = deal_begin(c->pool, c->ith, b->n_tok * choices);
+	struct deal d = deal_begin(c->pool, c->ith, (int64_t)b->n_tok * choices);
 	struct work w;
 	int64_t n = 0, i;
 

@@ -235,11 +235,11 @@ func newStepper(t *testing.T, m *Model, positions int) *stepper {
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
-	return newStepperOn(t, m, positions, pool, 1)
+	return newStepperOn(t, m, positions, pool, nil)
 }
 
-// newStepperOn returns a stepper on a pool of threads, with keys and values in so many places.
-func newStepperOn(t *testing.T, m *Model, positions int, pool *kernel.Pool, places int) *stepper {
+// newStepperOn returns a stepper on a pool of threads, with keys and values on these NUMA nodes; nil: in one place.
+func newStepperOn(t *testing.T, m *Model, positions int, pool *kernel.Pool, nodes []int) *stepper {
 	t.Helper()
 	var err error
 	s := &stepper{}
@@ -256,8 +256,8 @@ func newStepperOn(t *testing.T, m *Model, positions int, pool *kernel.Pool, plac
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.kv.Close() })
-	if places > 1 {
-		if err := s.kv.Place(slices.Repeat([]int{-1}, places), m.KeptByHeads(places)); err != nil {
+	if len(nodes) > 1 {
+		if err := s.kv.Place(nodes, m.KeptByHeads(len(nodes))); err != nil {
 			t.Fatal(err)
 		}
 	}

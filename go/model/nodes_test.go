@@ -41,6 +41,32 @@ func pagesOn(t *testing.T, b []byte) map[int]int {
 	return on
 }
 
+// keysOnNodes evaluates a text, and looks where the keys and values of each node's heads are then.
+func keysOnNodes(t *testing.T, m *Model, pool *kernel.Pool, nodes []int) {
+	t.Helper()
+	const n = 300
+	s := newStepperOn(t, m, n, pool, nodes)
+	ids := make([]int32, n)
+	for i := range ids {
+		ids[i] = int32(i*7919%(m.Config.NVocab-1) + 1)
+	}
+	s.fill(t, ids)
+	for g := range m.Layout {
+		u := s.kv.Units(g)
+		if u.Places != len(nodes) {
+			t.Errorf("keys and values of group %d are in %d places", g, u.Places)
+			continue
+		}
+		for k, node := range nodes {
+			on := pagesOn(t, u.Memory[k*u.Stride:][:u.Bytes/u.Places*(n/kernel.KVBlock)])
+			if len(on) != 1 || on[node] == 0 {
+				t.Errorf("keys and values of heads of node %d: %v pages by node", node, on)
+			}
+			fmt.Printf("keys and values of %d positions, heads of place %d: %v pages by node\n", n, k, on)
+		}
+	}
+}
+
 // On a machine of several nodes every panel lies on the node of its place, from a plain file and from a packed one, and
 // keys and values lie on all nodes. make test-vm runs it on one.
 func TestOnNodes(t *testing.T) {
@@ -132,6 +158,9 @@ func TestOnNodes(t *testing.T) {
 			}
 		}
 		fmt.Printf("%s file: %d pages of %d parts are where they should be\n", what, pages, len(place.Places))
+		if of.nodes[0] >= 0 {
+			keysOnNodes(t, x, pool, of.nodes)
+		}
 		x.Close()
 	}
 

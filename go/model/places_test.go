@@ -24,7 +24,7 @@ func TestArchitecturesInPlaces(t *testing.T) {
 						divided[places]++
 					}
 				}
-				got, err := passes(m, newStepperOn(t, m, 64, pool, places))
+				got, err := passes(m, newStepperOn(t, m, 64, pool, slices.Repeat([]int{-1}, places)))
 				switch {
 				case err != nil:
 					t.Fatal(err)
