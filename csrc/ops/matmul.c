@@ -422,8 +422,9 @@ static int check(const struct plan *p, const struct qn_op *op)
 }
 
 /*
- * Items of a place: of each active matrix, its panels of each operand that lie there, a few at a time, in order. Where
- * operands do not lie in the places of the threads, all are of one place.
+ * Items of a place: of each active matrix, its panels of each operand that lie there, a few at a time, in order; of an
+ * operand that is in one place those that would. Where operands lie in other places than those of the threads, all are
+ * of one place.
  */
 struct share {
 	int64_t first[3], end[3], items[3]; /* panels of each operand, and the items that they make */
@@ -442,13 +443,16 @@ static int64_t share_of(struct share *s, const struct operand *o, int parts, int
 	return s->each;
 }
 
-/* Places that the panels of all operands are dealt in: the pool's, or 1. */
+/*
+ * Places that the panels of all operands are dealt in: the pool's, or 1. Threads of a place read the same panels of a
+ * matrix in each pass, whoever decides where its pages are: a mapped file's are where they were read first.
+ */
 static int places_of(const struct run *c, const struct qn_op *op)
 {
 	const int places = pool_places(c->pool);
 
 	for (int i = 0; i < op->matmul.n_mat; i++)
-		if (mat_places(&op->matmul.mat[i]) != places)
+		if (mat_places(&op->matmul.mat[i]) != places && mat_places(&op->matmul.mat[i]) != 1)
 			return 1;
 	return places;
 }

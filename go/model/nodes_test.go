@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"unsafe"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/machine"
 	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/synth"
 )
 
 // pagesOn returns how many of the whole pages of b are on each NUMA node; -1: not there.
@@ -65,6 +67,49 @@ func keysOnNodes(t *testing.T, m *Model, pool *kernel.Pool, nodes []int) {
 			fmt.Printf("keys and values of %d positions, heads of place %d: %v pages by node\n", n, k, on)
 		}
 	}
+}
+
+// streamedOnNodes evaluates a text with a model whose layers are streamed and stay in memory, and looks where the parts of
+// their matrices are then.
+func streamedOnNodes(t *testing.T, pool *kernel.Pool, nodes []int) {
+	t.Helper()
+	f, err := OpenFile(synthetic(t, "llama-3.2-1b/1:Q8_0", func(s *synth.Shape) { s.NVocab = 512 }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	s, err := NewSurvey(f, kvF32, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := s.Load(Options{Pack: pool.PackInto, Budget: mem.NewBudget(1<<28, "a test"), Residency: Streamed, Nodes: nodes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	newStepperOn(t, m, 64, pool, nodes).fill(t, []int32{5, 300, 17, 220, 9, 41, 3})
+	whole := make([]int, len(nodes)) // pages on whole huge pages of each part
+	for x := range m.stream.begin {
+		n, size := kernel.Pad(x.Out)/kernel.Panel, kernel.PanelBytes(x.Type, x.In)
+		for k, node := range nodes {
+			part := x.Data[n*k/len(nodes)*size : n*(k+1)/len(nodes)*size]
+			skip := int(-uintptr(unsafe.Pointer(&part[0])) % mem.HugePage)
+			if skip+mem.HugePage > len(part) {
+				continue
+			}
+			part = part[skip:][:(len(part)-skip)/mem.HugePage*mem.HugePage]
+			for on, pages := range pagesOn(t, part) {
+				if on != node {
+					t.Errorf("streamed %s: %d pages of part %d are on node %d, want %d", x.Name, pages, k, on, node)
+				}
+				whole[k] += pages
+			}
+		}
+	}
+	if slices.Contains(whole, 0) {
+		t.Errorf("streamed weights: %d pages of each part were looked at", whole)
+	}
+	fmt.Printf("streamed: %d pages of each part are where they should be\n", whole)
 }
 
 // On a machine of several nodes every panel lies on the node of its place, from a plain file and from a packed one, and
@@ -163,6 +208,8 @@ func TestOnNodes(t *testing.T) {
 		}
 		x.Close()
 	}
+
+	streamedOnNodes(t, pool, place.Nodes())
 
 	// Keys and values of one head in each place, and state that is whole.
 	const unit, units = 64 << 10, 256

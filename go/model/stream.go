@@ -22,6 +22,7 @@ type layerStream struct {
 	dense map[*matrix]int    // number of the unit that has it
 	first map[*matrix]int    // number of the unit that has it for expert 0; the others follow
 	rows  map[*matrix][]byte // as they are read, of those that are packed in place
+	begin map[*matrix]int    // where matrices of panels that all tokens use begin in the address space
 
 	mu      sync.Mutex
 	checked []bool // units of rows whose values are known to be finite
@@ -114,7 +115,20 @@ func (s *Survey) openStream(w *weights, o Options) (*layerStream, error) {
 		return nil, err
 	}
 	ls.store.Spread(o.Nodes)
+	ls.place(o.Nodes)
 	return ls, nil
+}
+
+// place asks that the panels of matrices that all tokens use be on the NUMA nodes of the threads that read them. Experts, which
+// take the memory of others, stay on all nodes in turns.
+func (ls *layerStream) place(nodes []int) {
+	for m, at := range ls.begin {
+		n, size := kernel.Pad(m.Out)/kernel.Panel, kernel.PanelBytes(m.Type, m.In)
+		for k, node := range nodes {
+			from, to := n*k/len(nodes), n*(k+1)/len(nodes)
+			ls.store.Place(at+from*size, (to-from)*size, node)
+		}
+	}
 }
 
 func (ls *layerStream) open(file *File, w *weights, f *find, limit uint64) (err error) {
@@ -143,7 +157,7 @@ func (ls *layerStream) open(file *File, w *weights, f *find, limit uint64) (err 
 		r.Close()
 		return err
 	}
-	ls.checked, ls.rows = make([]bool, len(l.Units)), map[*matrix][]byte{}
+	ls.checked, ls.rows, ls.begin = make([]bool, len(l.Units)), map[*matrix][]byte{}, map[*matrix]int{}
 	for _, of := range []map[*matrix]int{ls.dense, ls.first} {
 		for m, i := range of {
 			begin := m.source()[0]
@@ -155,6 +169,9 @@ func (ls *layerStream) open(file *File, w *weights, f *find, limit uint64) (err 
 						ls.rows[m] = ls.store.Bytes()[r.At : r.At+m.Bytes() : r.At+m.Bytes()]
 					}
 					m.Data = ls.store.Bytes()[at : at+m.Bytes() : at+m.Bytes()]
+					if m.N == 1 && m.Layout == kernel.X16 {
+						ls.begin[m] = at
+					}
 				}
 			}
 		}

@@ -175,6 +175,15 @@ func NewStore(l *Layout, r *Reader, limit uint64) (*Store, error) {
 // are on the nodes of the threads that read them.
 func (s *Store) Spread(nodes []int) { _ = s.space.Interleave(nodes) }
 
+// Place asks that the whole huge pages of n bytes of the address space be on a NUMA node when they are first read. Those of
+// units in the ring move on to the addresses of others, and stay where they are.
+func (s *Store) Place(at, n, node int) {
+	from := (at + mem.HugePage - 1) / mem.HugePage * mem.HugePage
+	if to := (at + n) / mem.HugePage * mem.HugePage; from < to {
+		_ = s.space.Place(from, to-from, node) // where that is forbidden, as with Spread
+	}
+}
+
 // Bytes returns the address space. Absent units read as zeros.
 func (s *Store) Bytes() []byte { return s.space.Bytes() }
 
