@@ -36,7 +36,7 @@ func numbers(e *Engine) *constrain.Vocabulary {
 
 // records is a grammar of numbers of which most leave no choice: 9 or 10 to 19, then 1 to
 // 6 in order, over and over; brackets, 7 and 8, nest around a record.
-func records(t *testing.T, e *Engine) *constrain.Automaton {
+func records(t testing.TB, e *Engine) *constrain.Automaton {
 	t.Helper()
 	g := &grammar.Grammar{}
 	teen := grammar.Alt{grammar.Lit("9,"), grammar.Seq{grammar.Lit("1"), grammar.NewClass(grammar.Range{Lo: '0', Hi: '9'}), grammar.Lit(",")}}
