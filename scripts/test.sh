@@ -97,6 +97,8 @@ for browser in chromium chromium-browser google-chrome-stable google-chrome none
 done
 [[ $browser != none ]] || skip "go test, the chat page" "no Chromium (scripts/setup.sh test)"
 # Both checks look at what the program does and neither minds the other: one build and one run do for the two.
+stage "models divided among two ranks" env QUERN_TEST_RANKS=2 scripts/go.sh test -vet=off \
+	-run 'Media|MTP|Head|Source|Pooling|Shift|Tiers|Disk|Adapters' ./go/engine
 stage "go test, races and pointers to C" env GOEXPERIMENT=cgocheck2 scripts/go.sh test -vet=off -timeout 20m -short -race "${boundary[@]}" "${entered[@]}"
 finish "programs of another module"
 if [[ $arm ]]; then
