@@ -186,7 +186,7 @@ The program that reaches other machines is bin/quern-cluster ("make cluster").`,
 	modelVar(fs, &f.model, "GGUF `FILE`, the same as rank 0's; demo is the embedded demo model")
 	fs.StringVar(&f.draft, "model-draft", "", "`FILE` of a draft head, the same as rank 0's, if that has one")
 	fs.StringVar(&f.listen, "listen", "", "`ADDRESS` to wait at for rank 0, such as :9100")
-	fs.StringVar(&f.join, "join", "", "`ADDRESS` of rank 0, such as a:9100, which has \"serve --ranks 3@:9100\"")
+	fs.StringVar(&f.join, "join", "", "`ADDRESS` of rank 0, such as a:9100 (lws: the leader of the LeaderWorkerSet that this pod is of), which has \"serve --ranks 3@:9100\"")
 	f.token.define(fs)
 	f.defineThreads(fs)
 	f.defineLimit(fs)
@@ -196,6 +196,12 @@ The program that reaches other machines is bin/quern-cluster ("make cluster").`,
 
 // check reads the flags.
 func (f *followFlags) check() error {
+	if f.join == lws {
+		var err error
+		if f.join, err = lwsLeader(); err != nil {
+			return err
+		}
+	}
 	switch {
 	case f.model == "":
 		return usagef("-m is missing: name the file that rank 0 has")

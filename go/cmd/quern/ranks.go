@@ -39,7 +39,7 @@ type rankFlags struct {
 }
 
 func (f *rankFlags) define(fs *pflag.FlagSet) {
-	fs.StringVar(&f.where, "ranks", "", "`RANKS` that the model of -m is divided among: host:port,host:port of processes that wait (quern-cluster rank --listen), 4@:9100 for four of which three join at that address (rank --join), mpi for the processes of the MPI job that this one is of (bin/quern-mpi), or a number of threads of this process, to try it out (default: it is not divided)")
+	fs.StringVar(&f.where, "ranks", "", "`RANKS` that the model of -m is divided among: host:port,host:port of processes that wait (quern-cluster rank --listen), 4@:9100 for four of which three join at that address (rank --join), lws for the pods of a LeaderWorkerSet, mpi for the processes of the MPI job that this one is of (bin/quern-mpi), or a number of threads of this process, to try it out (default: it is not divided)")
 	fs.StringVar(&f.split, "rank-split", "", "how much of the model each rank computes in relation to the others, such as `3,2` (default: all the same)")
 	choiceVar(fs, &f.by, "split", "rows", []string{"rows", "layers", "auto"}, "what ranks have of a model that is divided: rows, some of each matrix, which makes all passes faster on a fast network; layers, some of them as a whole, which makes prompts faster on a slow one; auto, what is predicted to be faster")
 	f.token.define(fs)
@@ -77,6 +77,13 @@ func (f *rankFlags) check() error {
 
 // place reads where the other ranks are.
 func (f *rankFlags) place() error {
+	if f.where == lws {
+		n, err := lwsSize()
+		if err != nil {
+			return err
+		}
+		f.where = fmt.Sprintf("%d@:%s", n, lwsPort)
+	}
 	count, address, gather := strings.Cut(f.where, "@")
 	switch n, err := strconv.Atoi(count); {
 	case f.where == "mpi":
