@@ -17,6 +17,7 @@ void kernels_init_scalar(struct kernels *k)
 	attn_init_scalar(k);
 	delta_init_scalar(k);
 	scan_init_scalar(k);
+	product_init_scalar(k);
 	logits_init_scalar(k);
 }
 

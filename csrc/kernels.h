@@ -130,6 +130,26 @@ struct scan_rows {
 };
 #define QN_SCAN_TOKENS 64 /* of one call, at most */
 
+/*
+ * y[i][j] = the sum over k < depth of a[i * a_row + k * a_col] * b[k * b_row + j], added to y where add is set: a chain
+ * of fma over k, from 0 or from y. So it may be cut at any depth. y is none of the others.
+ */
+struct product {
+	float *y;
+	const float *a, *b;
+	int64_t y_row, a_row, a_col, b_row;
+	int64_t rows, cols, depth;
+	int add;
+};
+
+/* A step of AdamW: see qn_adamw(). */
+struct adamw {
+	float scale;        /* of slopes */
+	float beta1, beta2;
+	float rise1, rise2; /* what means of few steps are multiplied by: 1 / (1 - beta^step) */
+	float rate, decay, eps;
+};
+
 /* The logits that are weighed, and how: see qn_logits_weigh(). */
 struct logits_range {
 	float top, scale, from, to;
@@ -177,6 +197,8 @@ struct kernels {
 	void (*add_scaled)(float *y, const float *x, float s, int64_t n);
 	/* y = fn(g) * u, by enum qn_fn. u may be NULL, for ones. */
 	fn_fn *fn[QN_N_FN];
+	/* y = the slope of fn at g, times u; NULL where there is none. */
+	fn_fn *slope[QN_N_FN];
 	/* y = cap * tanh(x / cap). */
 	void (*softcap)(float *y, const float *x, float cap, int64_t n);
 	/* x = n numbers of x that are at most top, and no less than low; NaN stays NaN. */
@@ -192,6 +214,15 @@ struct kernels {
 	void (*rope)(float *x, const float *cs, int n_pairs, int neox);
 	/* Merges part b (m, l, o) of an attention row of n values into a; both over different keys. */
 	void (*attn_merge)(float *oa, float *ma, float *la, const float *ob, float mb, float lb, int n);
+
+	/* Sum of x * y, of n floats: in lanes and added as that of sumsq. */
+	float (*dot)(const float *x, const float *y, int64_t n);
+	/* y = e^(x - top); n floats. */
+	void (*exp_from)(float *y, const float *x, float top, int64_t n);
+	/* See struct product. */
+	void (*multiply)(const struct product *p);
+	/* With g = scale * d: m = beta1 m + (1 - beta1) g, v = beta2 v + (1 - beta2) g^2, and x is moved; n floats. */
+	void (*adamw)(const struct adamw *s, float *x, float *m, float *v, const float *d, int64_t n);
 
 	double int8_per_round; /* multiply-adds of one round of int8_rounds */
 	void (*int8_rounds)(int64_t n);

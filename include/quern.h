@@ -272,6 +272,24 @@ enum { QN_LOGITS_BINS = 2048, QN_LOGITS_SUMS = 4 };
 void qn_logits_bins(double *mass, const float *x, int64_t n, int64_t step, float top, float scale, float per,
                     float from, float to);
 
+/* ------------------------------------------------------------------ training */
+
+/*
+ * A step of AdamW (Loshchilov and Hutter 2019): of n numbers x with slopes d and means m and v of these and of their
+ * squares, with g = scale * d
+ *	m = beta1 m + (1 - beta1) g,  v = beta2 v + (1 - beta2) g^2
+ *	x = x - rate * decay * x - rate * (rise1 m) / (sqrt(rise2 v) + eps)
+ * rise1 and rise2 are 1 / (1 - beta^step). By all threads of the pool.
+ */
+struct qn_adamw {
+	float *x, *m, *v; /* [n] */
+	const float *d;   /* [n] */
+	int64_t n;
+	float scale, beta1, beta2, rise1, rise2, rate, decay, eps;
+};
+
+void qn_adamw(struct qn_pool *pool, const struct qn_adamw *s);
+
 /* ------------------------------------------------------------------ measurements */
 
 /* Bytes per second at which the pool reads [n] bytes, each thread its own part, `rounds` times. */

@@ -694,6 +694,103 @@ struct qn_lru {
 	int32_t n_col;
 };
 
+/* ------------------------------------------------------------------ training */
+
+/*
+ * What a backward pass computes: slopes of a loss by what the operations above made. Each begins with what it is the
+ * reverse of; dy is slopes by what that wrote, dx by what it read. Sums over rows are of all in the batch, in order.
+ */
+
+/*
+ * QN_OP_LOSS: the cross-entropy of rows QN_ROWS_OUT of logits, and its slopes in their place: with w = weight[out[i]]
+ * and k = target[out[i]], dst[i][0] = w * (ln sum e^x - x[k]) and x = w * (softmax(x) - [k]), of n_col columns. With
+ * softcap, x was capped by softcap * tanh(x / softcap), and slopes are by what it was before. A row of weight 0 gets
+ * zeros. target[t] is below n_col.
+ */
+struct qn_loss {
+	const int32_t *target; /* [n_tok] */
+	const float *weight;   /* [n_tok] */
+	int32_t logits, dst;
+	int32_t n_col;
+	float softcap; /* 0: none */
+};
+
+/* QN_OP_SCATTER: dst[out[i]] += src[i]: the reverse of QN_OP_GATHER, of n_col columns. */
+struct qn_scatter {
+	int32_t src, dst;
+	int32_t n_col;
+};
+
+/*
+ * QN_OP_BACK_X, of y = W x: n_in columns of dst = scale * W^T dy, or that added. act: dy as activations of QN_ACT_BF16,
+ * by which W rounded to BF16 is multiplied: QN_BACK_ROWS rows of W at a time, each as QN_OP_MATMUL does, added in
+ * their order. mat is one matrix of layout QN_ROWS. Not QN_ROWS_PAIR, QN_ROWS_HEAD.
+ */
+struct qn_back_x {
+	struct qn_mat mat;
+	struct qn_cols dst;
+	int32_t act;
+	int32_t add;
+	float scale;
+};
+
+#define QN_BACK_ROWS 512
+
+/*
+ * QN_OP_BACK_LOW, of y = scale * B (A x) in all rows: with h = A x and e = scale * B^T dy,
+ *	d_b = scale * the sum of dy h^T,  d_a = the sum of e x^T,  n_in columns of dst += A^T e
+ * dy: n_out columns of src; act: x as QN_ACT_F32; low: buffer of 2 * rank columns, for h and e.
+ */
+struct qn_back_low {
+	const float *a, *b; /* [rank][n_in], [n_out][rank] */
+	float *d_a, *d_b;   /* the same */
+	struct qn_cols src, dst;
+	int32_t act, low;
+	int32_t n_in, n_out, rank;
+	float scale;
+};
+
+/* QN_OP_BACK_NORM, of y = scale * norm(x), of n_seg segments as QN_OP_NORM_ROWS: dst = its dx, or that added. */
+struct qn_back_norm {
+	struct qn_norm norm; /* bias is not used */
+	struct qn_cols x, dy, dst;
+	int32_t n_col, n_seg;
+	int32_t seg_weights;
+	int32_t add;
+	float scale;
+};
+
+/*
+ * QN_OP_BACK_GATE, of y = fn(g) * u: dg = fn'(g) * u * dy and du = fn(g) * dy, of n_col columns; du may be dy. Where
+ * u.buf is -1, y = fn(g), and there is no du. fn is none that clamps.
+ */
+struct qn_back_gate {
+	struct qn_cols g, u, dy, dg, du;
+	int32_t n_col;
+	int32_t fn; /* enum qn_fn, not QN_FN_NONE, QN_FN_SWIGLU_CLAMP */
+};
+
+/*
+ * QN_OP_BACK_QKV, of qkv, whose src has slopes by what it left, and gets those by what it found. was: buffer of what it
+ * found, in the same columns; -1 where there are no norms.
+ */
+struct qn_back_qkv {
+	struct qn_qkv qkv;
+	int32_t was;
+};
+
+/*
+ * QN_OP_BACK_ATTEND, of attend. Queries, keys and values, as a QN_OP_QKV left them, are n_head and n_head_kv heads in
+ * x from col[0 .. 2] on, and their slopes go to the same columns of dst. All that a token sees is in the batch: keys
+ * are floats, not what blocks keep of them. y is the result, dy its slopes; stats: buffer of [2][n_head] columns. There
+ * is nothing ahead, no bias, nothing relative, no selection, side, sight or tier, and no v_in_k.
+ */
+struct qn_back_attend {
+	struct qn_attend attend; /* q is not used */
+	int32_t x, col[3];
+	int32_t y, dy, dst, stats;
+};
+
 /* ------------------------------------------------------------------ ranks */
 
 #define QN_SHARE_PARTS 6
@@ -762,6 +859,14 @@ enum qn_op_kind {
 	QN_OP_MOE_HEADS,   /* moe_heads */
 	QN_OP_INPUT,       /* input */
 	QN_OP_SHARE,       /* share */
+	QN_OP_LOSS,        /* loss */
+	QN_OP_SCATTER,     /* scatter */
+	QN_OP_BACK_X,      /* back_x */
+	QN_OP_BACK_LOW,    /* back_low */
+	QN_OP_BACK_NORM,   /* back_norm */
+	QN_OP_BACK_GATE,   /* back_gate */
+	QN_OP_BACK_QKV,    /* back_qkv */
+	QN_OP_BACK_ATTEND, /* back_attend */
 };
 
 /* One operation. */
@@ -803,6 +908,14 @@ struct qn_op {
 		struct qn_decay decay;
 		struct qn_lru lru;
 		struct qn_share share;
+		struct qn_loss loss;
+		struct qn_scatter scatter;
+		struct qn_back_x back_x;
+		struct qn_back_low back_low;
+		struct qn_back_norm back_norm;
+		struct qn_back_gate back_gate;
+		struct qn_back_qkv back_qkv;
+		struct qn_back_attend back_attend;
 	};
 };
 

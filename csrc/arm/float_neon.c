@@ -9,6 +9,7 @@
 #include "arm/lanes_neon.h"
 #include "tmpl/sums.h"
 #include "tmpl/elementwise.h"
+#include "tmpl/slopes.h"
 #include "tmpl/kv.h"
 
 /*
@@ -18,6 +19,7 @@
 #define MM_FLOAT_TOKENS 2
 #include "tmpl/matmul_float.h"
 #include "tmpl/matmul_bf16.h"
+#include "tmpl/product.h"
 
 #define DELTA_PANELS 1
 #include "tmpl/delta.h"
@@ -49,9 +51,11 @@ static inline v16i bytes_dot(v16i sum, int part, bytes a, quad b)
 void float_init_neon(struct kernels *k)
 {
 	vec_fill_neon(k);
+	slopes_fill_neon(k);
 	kv_fill_neon(k);
 	v16_fill_neon(k);
 	bf16_fill_neon(k);
+	product_fill_neon(k);
 	delta_fill_neon(k);
 	scan_fill_neon(k);
 	logits_fill_neon(k);

@@ -129,7 +129,8 @@ static inline float qgelu(float x)
 #define QERF_C1 0x1.d03a14p-3f
 #define QERF_C0 0x1.ce12c2p-3f
 
-static inline float qgelu_erf(float x)
+/* The normal distribution function of -|x|. */
+static inline float qnormal_tail(float x)
 {
 	const float t = f32_of_bits(bits_of_f32(x) & 0x7fffffff) * 0x1.6a09e6p-1f;
 	const float k = 1 / fmaf(t, QERF_P, 1.0f);
@@ -143,7 +144,13 @@ static inline float qgelu_erf(float x)
 	p = fmaf(p, k, QERF_C2);
 	p = fmaf(p, k, QERF_C1);
 	p = fmaf(p, k, QERF_C0);
-	p = 0.5f * k * p * qexp(-(t * t)); /* the share below -|x| */
+	return 0.5f * k * p * qexp(-(t * t));
+}
+
+static inline float qgelu_erf(float x)
+{
+	const float p = qnormal_tail(x);
+
 	return x * (x < 0 ? p : 1 - p);
 }
 

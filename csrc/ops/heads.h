@@ -54,6 +54,14 @@ static inline float growth(int32_t temp_log, int64_t pos)
 	return temp_log && pos > temp_log ? (float)(qln((double)pos) / qln((double)temp_log)) : 1;
 }
 
+/* What queries at a position are scaled by. */
+static inline float qkv_scale(const struct qn_qkv *op, int64_t pos)
+{
+	if (op->temp == 0)
+		return op->scale * growth(op->temp_log, pos);
+	return op->scale * (float)(1 + (double)op->temp * qln((double)((pos + op->temp_offset) / op->temp_span + 1)));
+}
+
 /* What the n channels of kv head h are multiplied by; NULL for ones. */
 static inline const float *channels(const float *mul, int h, int n)
 {

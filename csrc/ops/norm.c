@@ -1,26 +1,9 @@
 /* norm.c - norms of rows, and rows as the activations that products multiply. */
-#include <float.h>
-#include <math.h>
 #include <string.h>
 
+#include "ops/norms.h"
 #include "ops/route.h"
 #include "run/operation.h"
-
-/* What a norm makes of x: (x - mean) * r. Where squares overflow r is NaN, not 0: nonsense must not look like text. */
-struct norm {
-	float mean, r;
-};
-
-static struct norm norm_of(const struct qn_norm *op, const float *x, int64_t n)
-{
-	if (op->kind == QN_NORM_NONE)
-		return (struct norm){0, 1};
-
-	const float mean = op->kind == QN_NORM_LAYER ? qn_kernels.sum(x, n) / (float)n : 0;
-	const float sum = op->kind == QN_NORM_LAYER ? qn_kernels.sumsq_about(x, mean, n) : qn_kernels.sumsq(x, n);
-
-	return (struct norm){mean, sum <= FLT_MAX ? 1 / sqrtf(sum / (float)n + op->eps) : NAN};
-}
 
 /* y = n of x with weights w and b, or NULL. An RMS norm without b is a product: the cheaper kernel for most models. */
 static void norm_row(const struct qn_norm *op, struct norm s, float *y, const float *x, const float *w, const float *b,

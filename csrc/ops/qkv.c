@@ -29,14 +29,6 @@ static void norm_rope(const struct run *c, const struct qn_qkv *op, float *x, co
 		rotate(c, &op->rope, x, t);
 }
 
-/* What queries at a position are scaled by. */
-static float query_scale(const struct qn_qkv *op, int64_t pos)
-{
-	if (op->temp == 0)
-		return op->scale * growth(op->temp_log, pos);
-	return op->scale * (float)(1 + (double)op->temp * qln((double)((pos + op->temp_offset) / op->temp_span + 1)));
-}
-
 static int check(const struct plan *p, const struct qn_op *o)
 {
 	const struct qn_qkv *op = &o->qkv;
@@ -67,7 +59,7 @@ static void run(struct run *c, const struct qn_op *o)
 		float *row = buf_row(c, op->src, t);
 		float *q = row + op->col[0] + (int64_t)h * group * op->heads.head_dim;
 		float *k = row + op->col[1] + (int64_t)h * op->heads.head_dim;
-		const float scale = query_scale(op, pos);
+		const float scale = qkv_scale(op, pos);
 
 		for (int g = 0; g < group; g++) {
 			float *x = q + g * op->heads.head_dim;

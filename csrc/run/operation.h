@@ -62,7 +62,15 @@ struct operation {
 	X(QN_OP_LRU, op_lru)                  \
 	X(QN_OP_MOE_HEADS, op_moe_heads)      \
 	X(QN_OP_INPUT, op_input)              \
-	X(QN_OP_SHARE, op_share)
+	X(QN_OP_SHARE, op_share)              \
+	X(QN_OP_LOSS, op_loss)                \
+	X(QN_OP_SCATTER, op_scatter)          \
+	X(QN_OP_BACK_X, op_back_x)            \
+	X(QN_OP_BACK_LOW, op_back_low)        \
+	X(QN_OP_BACK_NORM, op_back_norm)      \
+	X(QN_OP_BACK_GATE, op_back_gate)      \
+	X(QN_OP_BACK_QKV, op_back_qkv)        \
+	X(QN_OP_BACK_ATTEND, op_back_attend)
 
 #define QN_DECLARE(kind, name) extern const struct operation name;
 QN_OPERATIONS(QN_DECLARE)

@@ -45,8 +45,18 @@ static float sumsq_about_scalar(const float *x, float mean, int64_t n)
 	return add_lanes(lane);
 }
 
+static float dot_scalar(const float *x, const float *y, int64_t n)
+{
+	float lane[QN_PANEL] = {0};
+
+	for (int64_t i = 0; i < n; i++)
+		lane[i % QN_PANEL] = fmaf(x[i], y[i], lane[i % QN_PANEL]);
+	return add_lanes(lane);
+}
+
 #define VEC(name) name##_scalar
 #include "tmpl/elementwise.h"
+#include "tmpl/slopes.h"
 #include "tmpl/kv.h"
 
 static void int8_rounds_scalar(int64_t n)
@@ -64,6 +74,7 @@ static void int8_rounds_scalar(int64_t n)
 void vec_init_scalar(struct kernels *k)
 {
 	vec_fill_scalar(k);
+	slopes_fill_scalar(k);
 	kv_fill_scalar(k);
 	k->int8_rounds = int8_rounds_scalar;
 	k->int8_per_round = 4;

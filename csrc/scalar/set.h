@@ -9,6 +9,7 @@ void vec_init_scalar(struct kernels *k);
 void attn_init_scalar(struct kernels *k);
 void delta_init_scalar(struct kernels *k);
 void scan_init_scalar(struct kernels *k);
+void product_init_scalar(struct kernels *k);
 void logits_init_scalar(struct kernels *k);
 
 #endif

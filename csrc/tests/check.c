@@ -373,7 +373,7 @@ int main(int argc, char **argv)
 		{"ops", check_ops},   {"plan", check_plan},     {"delta", check_delta},
 		{"scan", check_scan}, {"media", check_media},   {"select", check_select},
 		{"waves", check_waves}, {"compress", check_compress}, {"share", check_share},
-		{"adapt", check_adapt}, {"logits", check_logits},
+		{"adapt", check_adapt}, {"back", check_back}, {"logits", check_logits},
 	};
 	const char *only = NULL, *chosen = NULL, *seed_text = getenv("CHECK_SEED"), *bench_only = NULL;
 	int bench = 0, skip = 0, known = 0;

@@ -139,6 +139,7 @@ void check_waves(void);
 void check_compress(void);
 void check_share(void);
 void check_adapt(void);
+void check_back(void);
 void check_logits(void);
 void check_pool(void);
 void check_ops(void);

@@ -45,3 +45,19 @@ static float VEC(sumsq_about)(const float *x, float mean, int64_t n)
 {
 	return sum_of(1, x, mean, n);
 }
+
+static float VEC(dot)(const float *x, const float *y, int64_t n)
+{
+	v16 sum = v16_zero();
+	float lane[QN_PANEL];
+	int64_t i = 0;
+
+	for (; i + QN_PANEL <= n; i += QN_PANEL)
+		sum = v16_fma(v16_load(x + i), v16_load(y + i), sum);
+	if (i == n)
+		return v16_sum(sum);
+	v16_store(lane, sum);
+	for (int j = 0; i + j < n; j++)
+		lane[j] = fmaf(x[i + j], y[i + j], lane[j]);
+	return v16_sum(v16_load(lane));
+}

@@ -9,12 +9,14 @@
 #include "x86/lanes_ymm.h"
 #include "tmpl/sums.h"
 #include "tmpl/elementwise.h"
+#include "tmpl/slopes.h"
 #include "tmpl/kv.h"
 
 /* 12 registers of sums, 2 of weights and one for activations. */
 #define MM_FLOAT_TOKENS 3
 #include "tmpl/matmul_float.h"
 #include "tmpl/matmul_bf16.h"
+#include "tmpl/product.h"
 
 #define DELTA_PANELS 1
 #include "tmpl/delta.h"
@@ -91,9 +93,11 @@ static inline v16i bytes_dot(v16i sum, int part, bytes a, quad b)
 void float_init_avx2(struct kernels *k)
 {
 	vec_fill_avx2(k);
+	slopes_fill_avx2(k);
 	kv_fill_avx2(k);
 	v16_fill_avx2(k);
 	bf16_fill_avx2(k);
+	product_fill_avx2(k);
 	delta_fill_avx2(k);
 	scan_fill_avx2(k);
 	logits_fill_avx2(k);

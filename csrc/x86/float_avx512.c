@@ -9,6 +9,7 @@
 #include "x86/lanes_zmm.h"
 #include "tmpl/sums.h"
 #include "tmpl/elementwise.h"
+#include "tmpl/slopes.h"
 #include "tmpl/kv.h"
 
 #include "x86/quantize_zmm.h"
@@ -17,6 +18,7 @@
 #define MM_FLOAT_PAIRS 1
 #include "tmpl/matmul_float.h"
 #include "tmpl/matmul_bf16.h"
+#include "tmpl/product.h"
 
 #define DELTA_PANELS 2
 #include "tmpl/delta.h"
@@ -70,10 +72,12 @@ static inline v16i bytes_dot(v16i sum, int part, bytes a, quad b)
 void float_init_avx512(struct kernels *k)
 {
 	vec_fill_avx512(k);
+	slopes_fill_avx512(k);
 	kv_fill_avx512(k);
 	k->quantize = quantize_256_avx512;
 	v16_fill_avx512(k);
 	bf16_fill_avx512(k);
+	product_fill_avx512(k);
 	delta_fill_avx512(k);
 	scan_fill_avx512(k);
 	logits_fill_avx512(k);

@@ -1,0 +1,369 @@
+package model
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/quern-llm/quern/go/kernel"
+	"github.com/quern-llm/quern/go/model/nn"
+)
+
+// A reversal rewrites a program with adapters for training. Of each layer it makes two lists: the operations again, in
+// buffers that are kept, so that the second list can read them, which is the reverse: slopes of the loss by what the
+// layer read, given those by what it wrote. Each operation has one rule (reverseOp); one without is an error that names
+// it. The program's buffers keep their numbers, those of the lists come after them and are the same for all layers.
+//
+// A buffer that is written anew becomes another one, so what was in it stays. Slopes by what a buffer holds are in a
+// buffer beside it; an operation that adds to a buffer, or changes it in place, passes slopes on in theirs.
+type reversal struct {
+	p       *nn.Program
+	train   map[string]*lowRank // by the name of the matrix
+	x       kernel.Buf          // the residual
+	pool    map[kernel.BufSpec][]kernel.Buf
+	used    map[kernel.BufSpec]int // in this list
+	steady  map[kernel.Buf]bool    // written at the beginning, and by no layer
+	seen    map[string]bool        // matrices that were met
+	twice   string                 // one that is trained and was met again
+	now     map[kernel.Buf]kernel.Buf
+	slopes  map[kernel.Buf]kernel.Buf // beside a buffer of this list
+	has     map[kernel.Columns]bool   // slopes that there are
+	acts    map[kernel.Buf]*made      // what the activations in a buffer are of
+	read    map[kernel.Buf]bool       // of this list
+	wrote   map[kernel.Buf][]int      // first columns of what was written
+	kept    []keptOp
+	back    []kernel.Op
+	reverse []func() error // the rules of kept operations, in their order
+}
+
+// A lowRank is an adapter's two matrices for one of the model's while it is trained: rows of floats, outside the Go heap,
+// and the slopes by them.
+type lowRank struct {
+	a, b, da, db []float32 // [rank][in], [out][rank]
+	in, out      int
+	rank         int
+	scale        float32
+}
+
+// A keptOp is an operation of the first list, and the buffers there that it reads and writes. What it adds to, or changes in
+// place, it writes.
+type keptOp struct {
+	op            kernel.Op
+	reads, writes []kernel.Buf
+}
+
+// made is activations: columns of a buffer of slopes, where those by them go, and their floats, if some product needs them.
+type made struct {
+	slopes kernel.Columns
+	floats kernel.Buf
+}
+
+// A reversed is a layer for training, or an output.
+type reversed struct{ again, back []kernel.Op }
+
+// A rewriting is a program for training.
+type rewriting struct {
+	bufs   []kernel.BufSpec
+	x, dx  kernel.Buf // the residual, and slopes by it
+	layers []reversed
+	logits reversed   // its first list begins with what makes the logits
+	loss   kernel.Buf // rows of one column
+}
+
+// reverse rewrites the program of the adapters, whose matrices are also in train. targets are of a batch's tokens.
+// arch names the architecture in errors.
+func reverse(p *nn.Program, arch string, train map[string]*lowRank, targets *kernel.Targets) (*rewriting, error) {
+	to := *p
+	to.Bufs = slices.Clone(p.Bufs)
+	r := &reversal{
+		p: &to, train: train, pool: map[kernel.BufSpec][]kernel.Buf{}, steady: map[kernel.Buf]bool{},
+		seen: map[string]bool{},
+	}
+	out, err := r.output()
+	if err != nil {
+		return nil, fmt.Errorf("%s cannot be trained: %w", arch, err)
+	}
+	for _, op := range p.Begin {
+		if table, ok := op.(kernel.RopeTable); ok {
+			r.steady[table.Dst] = true
+		}
+	}
+	w := &rewriting{x: r.x, dx: r.add(kernel.BufSpec{Kind: kernel.Floats, Width: to.Bufs[r.x].Width})}
+	w.loss = r.add(kernel.BufSpec{Kind: kernel.Floats, Rows: kernel.OutRows, Width: kernel.Panel})
+	for il, ops := range p.Layers {
+		l, err := r.list(ops, w.dx)
+		if err != nil {
+			return nil, fmt.Errorf("%s cannot be trained: layer %d: %w", arch, il, err)
+		}
+		w.layers = append(w.layers, l)
+	}
+	if w.logits, err = r.head(out, w, targets); err != nil {
+		return nil, fmt.Errorf("%s cannot be trained: its logits: %w", arch, err)
+	}
+	if r.twice != "" {
+		return nil, fmt.Errorf("%s cannot be trained: %q is multiplied at two places", arch, r.twice)
+	}
+	for name := range train {
+		if !r.seen[name] {
+			return nil, fmt.Errorf("%s cannot be trained: no layer multiplies %q", arch, name)
+		}
+	}
+	w.bufs = to.Bufs
+	return w, nil
+}
+
+// output finds the logits, and the residual that they are made of.
+func (r *reversal) output() (nn.Output, error) {
+	for _, out := range r.p.Outputs {
+		if out.Name != nn.Logits || out.Given || len(out.Ops) == 0 {
+			continue
+		}
+		if g, ok := out.Ops[0].(kernel.Gather); ok && g.N <= 1 {
+			r.x = g.Src
+			return out, nil
+		}
+	}
+	return nn.Output{}, errors.New("it has no logits of its residual")
+}
+
+func (r *reversal) add(spec kernel.BufSpec) kernel.Buf {
+	r.p.Bufs = append(r.p.Bufs, spec)
+	return kernel.Buf(len(r.p.Bufs) - 1)
+}
+
+// begin starts a list, in which all buffers of earlier lists are free.
+func (r *reversal) begin(dx kernel.Buf) {
+	r.used = map[kernel.BufSpec]int{}
+	r.now = map[kernel.Buf]kernel.Buf{r.x: r.x}
+	r.slopes = map[kernel.Buf]kernel.Buf{r.x: dx}
+	r.has = map[kernel.Columns]bool{{Buf: dx}: true}
+	r.acts = map[kernel.Buf]*made{}
+	r.read, r.wrote = map[kernel.Buf]bool{}, map[kernel.Buf][]int{}
+	r.kept, r.back, r.reverse = nil, nil, nil
+}
+
+// list rewrites the operations of a layer.
+func (r *reversal) list(ops []kernel.Op, dx kernel.Buf) (reversed, error) {
+	r.begin(dx)
+	for _, op := range ops {
+		if err := r.keep(op); err != nil {
+			return reversed{}, err
+		}
+	}
+	return r.end()
+}
+
+// head rewrites the logits, with the loss behind them.
+func (r *reversal) head(out nn.Output, w *rewriting, targets *kernel.Targets) (reversed, error) {
+	r.begin(w.dx)
+	for _, op := range out.Ops {
+		if err := r.keep(op); err != nil {
+			return reversed{}, err
+		}
+	}
+	last, ok := out.Ops[len(out.Ops)-1].(kernel.Matmul)
+	if !ok || last.Dst != out.Buf || len(last.Parts) != 1 || last.Epilogue != kernel.Store || last.Limit != 0 {
+		return reversed{}, errors.New("they are no product")
+	}
+	logits := r.now[out.Buf]
+	r.slopes[logits] = logits // the loss puts them there
+	r.has[kernel.Columns{Buf: logits, Col: last.Parts[0].Col}] = true
+	loss := kernel.Loss{Dst: w.loss, Logits: logits, Cols: out.Width, Softcap: last.Softcap, Targets: targets}
+	l, err := r.end()
+	l.again = append(l.again, loss)
+	return l, err
+}
+
+// end applies the rules of what was kept, last first, and leaves out what nothing reads.
+func (r *reversal) end() (reversed, error) {
+	for _, rule := range slices.Backward(r.reverse) {
+		if err := rule(); err != nil {
+			return reversed{}, err
+		}
+	}
+	needed := map[kernel.Buf]bool{}
+	for _, op := range r.back {
+		for _, b := range buffersOf(op) {
+			needed[b] = true
+		}
+	}
+	var again []kernel.Op
+	for _, k := range slices.Backward(r.kept) {
+		if !slices.ContainsFunc(k.writes, func(b kernel.Buf) bool { return needed[b] }) {
+			continue
+		}
+		for _, b := range k.reads {
+			needed[b] = true
+		}
+		again = append(again, k.op)
+	}
+	slices.Reverse(again)
+	return reversed{again, r.back}, nil
+}
+
+// fresh returns a buffer that no other use of this list has.
+func (r *reversal) fresh(spec kernel.BufSpec, width int) kernel.Buf {
+	key := spec
+	key.Width, key.Whole = 0, false
+	n := r.used[key]
+	r.used[key]++
+	if n == len(r.pool[key]) {
+		spec.Whole, spec.Width = false, width
+		r.pool[key] = append(r.pool[key], r.add(spec))
+	}
+	b := r.pool[key][n]
+	r.p.Bufs[b].Width = max(r.p.Bufs[b].Width, width)
+	return b
+}
+
+// anew is a fresh buffer in place of one of the program.
+func (r *reversal) anew(b kernel.Buf) kernel.Buf {
+	to := r.fresh(r.p.Bufs[b], r.p.Bufs[b].Width)
+	r.now[b] = to
+	return to
+}
+
+// rows returns a buffer of floats with so many columns.
+func (r *reversal) rows(rows kernel.RowSet, width int) kernel.Buf {
+	return r.fresh(kernel.BufSpec{Kind: kernel.Floats, Rows: rows}, kernel.Pad(width))
+}
+
+// at returns where this list has what the program has in b.
+func (r *reversal) at(b kernel.Buf) (kernel.Buf, error) {
+	if to, ok := r.now[b]; ok {
+		return to, nil
+	}
+	if r.steady[b] {
+		return b, nil
+	}
+	return 0, errors.New("it reads what another layer made, whose slopes are not known")
+}
+
+// written returns the buffer for an operation that writes columns of b: another one, unless this list has made it and
+// nothing has read it. Columns that were there before must be among these, or they would be lost.
+func (r *reversal) written(b kernel.Buf, cols ...int) (kernel.Buf, error) {
+	to, ok := r.now[b]
+	if ok && b == r.x {
+		return 0, errors.New("it replaces the residual")
+	}
+	if !ok || r.read[to] {
+		for _, col := range r.wrote[to] {
+			if ok && !slices.Contains(cols, col) {
+				return 0, errNoRule
+			}
+		}
+		to = r.anew(b)
+		r.wrote[to] = nil
+	}
+	r.wrote[to] = append(r.wrote[to], cols...)
+	return to, nil
+}
+
+// slopesBeside returns the buffer of slopes by what b holds.
+func (r *reversal) slopesBeside(b kernel.Buf) kernel.Buf {
+	d, ok := r.slopes[b]
+	if !ok {
+		s := r.p.Bufs[b]
+		d = r.rows(s.Rows, s.Width)
+		r.slopes[b] = d
+	}
+	return d
+}
+
+// copied makes a fresh copy of b's buffer, for an operation that is to change it in place, with the same slopes.
+func (r *reversal) copied(b kernel.Buf) (was, now kernel.Buf, err error) {
+	if was, err = r.at(b); err != nil {
+		return 0, 0, err
+	}
+	d := r.slopesBeside(was)
+	now = r.anew(b)
+	r.slopes[now] = d
+	s := r.p.Bufs[was]
+	width := min(s.Width, r.p.Bufs[now].Width)
+	r.copy(kernel.Columns{Buf: now}, kernel.Columns{Buf: was}, s.Rows, width)
+	return was, now, nil
+}
+
+func (r *reversal) emit(op kernel.Op, reads []kernel.Buf, writes ...kernel.Buf) {
+	for _, b := range reads {
+		r.read[b] = true
+	}
+	r.kept = append(r.kept, keptOp{op, reads, writes})
+}
+
+func (r *reversal) then(rule func() error) { r.reverse = append(r.reverse, rule) }
+
+// given returns slopes that must be there.
+func (r *reversal) given(at kernel.Columns) (kernel.Columns, error) {
+	if !r.has[at] {
+		return at, errors.New("nothing makes slopes by its result")
+	}
+	return at, nil
+}
+
+// first reports whether nothing has written these slopes yet: what does now stores them, and what comes later adds.
+func (r *reversal) first(at kernel.Columns) bool {
+	had := r.has[at]
+	r.has[at] = true
+	return !had
+}
+
+// activations keeps the activations act, made of columns whose slopes are there, and returns where this list has them.
+func (r *reversal) activations(act kernel.Act, m *made) (kernel.Act, []kernel.Buf) {
+	to, m2 := kernel.Act{}, m
+	m2.floats = kernel.NoBuf
+	var writes []kernel.Buf
+	for kind := kernel.ActF32; kind <= kernel.ActBF16; kind++ {
+		b, ok := act[kind]
+		if !ok {
+			continue
+		}
+		if kind == kernel.ActF32 { // the others are read at once
+			m2.floats = r.anew(b)
+		} else {
+			r.now[b] = b
+		}
+		to[kind] = r.now[b]
+		r.acts[to[kind]] = m2
+		writes = append(writes, to[kind])
+	}
+	return to, writes
+}
+
+// keep adds an operation to the list, and its rule.
+func (r *reversal) keep(op kernel.Op) error {
+	err := r.keepOp(op)
+	if err != nil {
+		name := fmt.Sprintf("%T", op)
+		return fmt.Errorf("%s: %w", strings.TrimPrefix(name, "kernel."), err)
+	}
+	return nil
+}
+
+// errNoRule is of operations that have no rule, or of forms of them.
+var errNoRule = errors.New("slopes through this operation, or through this form of it, are not known yet")
+
+func (r *reversal) keepOp(op kernel.Op) error {
+	switch op := op.(type) {
+	case kernel.Norm:
+		return r.norm(op)
+	case kernel.NormRows:
+		return r.normRows(op)
+	case kernel.ToAct:
+		return r.toAct(op)
+	case kernel.Adapt:
+		return r.adapt(op)
+	case kernel.Matmul:
+		return r.matmul(op)
+	case kernel.Gate:
+		return r.gate(op)
+	case kernel.StoreKV:
+		return r.storeKV(op)
+	case kernel.Attend:
+		return r.attend(op)
+	case kernel.Gather:
+		return r.gather(op)
+	}
+	return errNoRule
+}

@@ -1,0 +1,384 @@
+package model
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/quern-llm/quern/go/kernel"
+)
+
+// simple reports whether rows are tokens', or those of outputs.
+func simple(rows kernel.RowSet) bool { return rows == kernel.TokRows || rows == kernel.OutRows }
+
+func (r *reversal) norm(op kernel.Norm) error {
+	if !simple(op.Rows) {
+		return errNoRule
+	}
+	src, err := r.at(op.Src)
+	if err != nil {
+		return err
+	}
+	dst := kernel.Columns{Buf: r.slopesBeside(src), Col: op.SrcCol}
+	m := &made{slopes: kernel.Columns{Buf: r.rows(op.Rows, op.Cols)}}
+	var writes []kernel.Buf
+	op.Act, writes = r.activations(op.Act, m)
+	op.Src = src
+	r.emit(op, []kernel.Buf{src}, writes...)
+	r.then(func() error {
+		dy, err := r.given(m.slopes)
+		if err != nil {
+			return err
+		}
+		r.back = append(r.back, kernel.BackNorm{
+			Dst: dst, X: kernel.Columns{Buf: src, Col: op.SrcCol}, DY: dy, Rows: op.Rows, Cols: op.Cols, Segs: 1,
+			Kind: op.Kind, Weight: op.Weight, Eps: op.Eps, Scale: 1, Add: !r.first(dst),
+		})
+		return nil
+	})
+	return nil
+}
+
+func (r *reversal) normRows(op kernel.NormRows) error {
+	if !simple(op.Rows) || op.Low != op.High {
+		return errNoRule
+	}
+	inPlace := op.Dst == op.Src && op.DstCol == op.SrcCol
+	if op.Dst == op.Src && (!inPlace || op.Epilogue == kernel.Add) {
+		return errNoRule
+	}
+	src, err := r.at(op.Src)
+	if err != nil {
+		return err
+	}
+	dst := op.Dst
+	switch {
+	case inPlace || op.Epilogue == kernel.Add:
+		_, dst, err = r.copied(op.Dst)
+	default:
+		dst, err = r.written(op.Dst, op.DstCol)
+	}
+	if err != nil {
+		return err
+	}
+	from, to := kernel.Columns{Buf: r.slopesBeside(src), Col: op.SrcCol}, kernel.Columns{Buf: r.slopesBeside(dst), Col: op.DstCol}
+	at := kernel.Columns{Buf: src, Col: op.SrcCol}
+	op.Src, op.Dst = src, dst
+	r.emit(op, []kernel.Buf{src}, dst)
+	r.then(func() error {
+		dy, err := r.given(to)
+		if err != nil {
+			return err
+		}
+		r.back = append(r.back, kernel.BackNorm{
+			Dst: from, X: at, DY: dy, Rows: op.Rows, Cols: op.Cols, Segs: op.Segs, Kind: op.Kind, Weight: op.Weight,
+			SegWeights: op.SegWeights, Eps: op.Eps, Scale: op.Scale, Add: !inPlace && !r.first(from),
+		})
+		return nil
+	})
+	return nil
+}
+
+func (r *reversal) toAct(op kernel.ToAct) error {
+	if !simple(op.Rows) || op.Block != 0 || op.Heads.N != 0 {
+		return errNoRule
+	}
+	src, err := r.at(op.Src)
+	if err != nil {
+		return err
+	}
+	var writes []kernel.Buf
+	op.Act, writes = r.activations(op.Act, &made{slopes: kernel.Columns{Buf: r.slopesBeside(src), Col: op.SrcCol}})
+	op.Src = src
+	r.emit(op, []kernel.Buf{src}, writes...)
+	return nil
+}
+
+// adapt keeps the term of adapters, whose reverse is the product's. Nothing else reads its buffers.
+func (r *reversal) adapt(op kernel.Adapt) error {
+	if !simple(op.Rows) || op.ByToken {
+		return errNoRule
+	}
+	act, err := r.at(op.Act)
+	if err != nil {
+		return err
+	}
+	r.now[op.Dst] = op.Dst
+	op.Act = act
+	r.emit(op, []kernel.Buf{act}, op.Dst)
+	return nil
+}
+
+func (r *reversal) matmul(op kernel.Matmul) error {
+	if !simple(op.Rows) || op.Heads.N != 0 || op.Limit != 0 || op.Softcap != 0 && (op.Rows != kernel.OutRows || op.Epilogue != kernel.Store) {
+		return errNoRule
+	}
+	var reads []kernel.Buf
+	var from *made
+	act := kernel.Act{}
+	for _, kind := range slices.Sorted(maps.Keys(op.Act)) {
+		b, err := r.at(op.Act[kind])
+		if err != nil {
+			return err
+		}
+		act[kind] = b
+		reads = append(reads, b)
+		if m := r.acts[b]; m == nil || from != nil && from != m {
+			return errNoRule
+		} else if from = m; from.floats != kernel.NoBuf {
+			reads = append(reads, from.floats)
+		}
+	}
+	op.Act = act
+	if op.Deltas != nil {
+		reads = append(reads, op.Delta)
+	}
+	var cols []int
+	for _, p := range op.Parts {
+		cols = append(cols, p.Col)
+	}
+	var err error
+	switch op.Epilogue {
+	case kernel.Store:
+		op.Dst, err = r.written(op.Dst, cols...)
+	case kernel.Add:
+		_, op.Dst, err = r.copied(op.Dst)
+	default:
+		return r.gated(op, reads, from)
+	}
+	if err != nil {
+		return err
+	}
+	r.emit(op, reads, op.Dst)
+	r.product(op, from)
+	return nil
+}
+
+// gated keeps a product with a gate, or with a function of its result, as the product and what is made of it.
+func (r *reversal) gated(op kernel.Matmul, reads []kernel.Buf, from *made) error {
+	if op.Fn == kernel.SwiGLUClamp || op.Epilogue == kernel.GLU && len(op.Parts) != 2 || op.Epilogue == kernel.Apply && len(op.Parts) != 1 {
+		return errNoRule
+	}
+	dst, err := r.written(op.Dst, op.Parts[0].Col)
+	if err != nil {
+		return err
+	}
+	n, next, whole := op.Parts[0].Out, kernel.Pad(op.Parts[0].Out), op
+	whole.Dst = dst
+	z := r.rows(op.Rows, len(op.Parts)*next)
+	op.Dst, op.Epilogue, op.Scale = z, kernel.Store, 1
+	op.Parts = slices.Clone(op.Parts)
+	for i := range op.Parts {
+		op.Parts[i].Col = i * next
+	}
+	r.emit(op, reads, z)
+	r.product(op, from)
+	dz := r.slopesBeside(z)
+	dy := kernel.Columns{Buf: r.slopesBeside(dst), Col: whole.Parts[0].Col}
+	gate := kernel.BackGate{
+		DG: kernel.Columns{Buf: dz}, G: kernel.Columns{Buf: z}, U: kernel.Columns{Buf: kernel.NoBuf}, DY: dy,
+		Rows: op.Rows, Cols: n, Fn: op.Fn,
+	}
+	if whole.Epilogue == kernel.Apply { // no operation is the function alone: the product is made twice
+		r.emit(whole, reads, dst)
+	} else {
+		gate.U, gate.DU = kernel.Columns{Buf: z, Col: next}, kernel.Columns{Buf: dz, Col: next}
+		r.copy(kernel.Columns{Buf: dst, Col: dy.Col}, gate.U, op.Rows, n)
+		r.emit(kernel.Gate{Dst: dst, DstCol: dy.Col, Src: z, Rows: op.Rows, Cols: n, Fn: op.Fn}, []kernel.Buf{z}, dst)
+	}
+	r.then(func() error {
+		if _, err := r.given(dy); err != nil {
+			return err
+		}
+		r.has[gate.DG], r.has[gate.DU] = true, true
+		r.back = append(r.back, gate)
+		return nil
+	})
+	return nil
+}
+
+// copy keeps a copy of n columns.
+func (r *reversal) copy(dst, src kernel.Columns, rows kernel.RowSet, n int) {
+	r.emit(kernel.NormRows{
+		Dst: dst.Buf, DstCol: dst.Col, Src: src.Buf, SrcCol: src.Col, Rows: rows, Cols: n, Segs: 1,
+		Kind: kernel.NoNorm, Scale: 1,
+	}, []kernel.Buf{src.Buf}, dst.Buf)
+}
+
+// product adds the rule of a product into dst of this list: slopes by its input, and by the matrices that are trained.
+func (r *reversal) product(op kernel.Matmul, from *made) {
+	dst := r.slopesBeside(op.Dst)
+	for _, p := range op.Parts {
+		if _, ok := r.train[p.Name]; ok && r.seen[p.Name] {
+			r.twice = p.Name
+		}
+		r.seen[p.Name] = true
+	}
+	r.then(func() error {
+		for _, p := range op.Parts {
+			dy, err := r.given(kernel.Columns{Buf: dst, Col: p.Col})
+			if err != nil {
+				return err
+			}
+			if p.N != 1 || p.Layout != kernel.Rows {
+				return fmt.Errorf("the rows of %q are not as they lie in a file, or there are several matrices", p.Name)
+			}
+			act := r.fresh(kernel.BufSpec{Kind: kernel.ActBF16, Rows: op.Rows}, kernel.Pad(p.Out))
+			scale := cmp.Or(op.Scale, 1)
+			r.back = append(r.back,
+				kernel.ToAct{Act: kernel.Act{kernel.ActBF16: act}, Src: dy.Buf, SrcCol: dy.Col, Rows: op.Rows, Cols: p.Out},
+				kernel.BackX{Dst: from.slopes, Act: act, Rows: op.Rows, Matrix: p.Matrix, Add: !r.first(from.slopes), Scale: scale})
+			l, ok := r.train[p.Name]
+			if !ok {
+				continue
+			}
+			if from.floats == kernel.NoBuf {
+				return fmt.Errorf("%q has no adapter", p.Name)
+			}
+			r.back = append(r.back, kernel.BackLow{
+				Dst: from.slopes, Src: dy, Act: from.floats, Low: r.rows(op.Rows, 2*l.rank), Rows: op.Rows,
+				A: l.a, B: l.b, DA: l.da, DB: l.db, In: l.in, Out: l.out, Rank: l.rank, Scale: l.scale * scale,
+			})
+		}
+		return nil
+	})
+}
+
+func (r *reversal) gate(op kernel.Gate) error {
+	if !simple(op.Rows) || op.ByRow || op.Segs != 0 || op.Fn == kernel.NoFn || op.Fn == kernel.SwiGLUClamp || op.Dst == op.Src {
+		return errNoRule
+	}
+	src, err := r.at(op.Src)
+	if err != nil {
+		return err
+	}
+	was, dst, err := r.copied(op.Dst)
+	if err != nil {
+		return err
+	}
+	d := kernel.Columns{Buf: r.slopesBeside(dst), Col: op.DstCol}
+	gate := kernel.BackGate{
+		DG: kernel.Columns{Buf: r.slopesBeside(src), Col: op.SrcCol}, DU: d, DY: d,
+		G: kernel.Columns{Buf: src, Col: op.SrcCol}, U: kernel.Columns{Buf: was, Col: op.DstCol},
+		Rows: op.Rows, Cols: op.Cols, Fn: op.Fn,
+	}
+	op.Src, op.Dst = src, dst
+	r.emit(op, []kernel.Buf{src}, dst)
+	r.then(func() error {
+		if _, err := r.given(d); err != nil {
+			return err
+		}
+		if !r.first(gate.DG) {
+			return errNoRule // it would have to be added
+		}
+		r.back = append(r.back, gate)
+		return nil
+	})
+	return nil
+}
+
+func (r *reversal) storeKV(op kernel.StoreKV) error {
+	if op.QueriesOnly || op.InKeys || len(op.Tiers) > 0 {
+		return errNoRule
+	}
+	was, buf := kernel.NoBuf, op.QKV
+	var err error
+	if op.QNorm != nil || op.KNorm != nil {
+		was, buf, err = r.copied(op.QKV)
+	} else {
+		buf, err = r.at(op.QKV)
+	}
+	if err != nil {
+		return err
+	}
+	op.QKV = buf
+	back := kernel.BackStoreKV{StoreKV: op, Was: was}
+	back.QKV = r.slopesBeside(buf)
+	r.emit(op, nil, buf)
+	r.then(func() error {
+		for _, col := range op.Col {
+			if _, err := r.given(kernel.Columns{Buf: back.QKV, Col: col}); err != nil {
+				return err
+			}
+		}
+		r.back = append(r.back, back)
+		return nil
+	})
+	return nil
+}
+
+func (r *reversal) attend(op kernel.Attend) error {
+	if op.InKeys || len(op.Tiers) > 0 || op.Ahead != 0 || op.Side != kernel.AnySide || op.Sight != kernel.NoSight ||
+		op.Beyond != 0 || op.Bias.By != nil || op.Relative.At != nil || op.Best != 0 || op.Entries.Every != 0 {
+		return errNoRule
+	}
+	qkv, err := r.at(op.QKV)
+	if err != nil {
+		return err
+	}
+	op.QKV = qkv
+	if op.Dst, err = r.written(op.Dst, 0); err != nil {
+		return err
+	}
+	dqkv, dy := r.slopesBeside(qkv), kernel.Columns{Buf: r.slopesBeside(op.Dst)}
+	r.emit(op, []kernel.Buf{qkv}, op.Dst)
+	r.then(func() error {
+		if _, err := r.given(dy); err != nil {
+			return err
+		}
+		for _, col := range op.Col {
+			if !r.first(kernel.Columns{Buf: dqkv, Col: col}) {
+				return errNoRule
+			}
+		}
+		r.back = append(r.back, kernel.BackAttend{Attend: op, DQKV: dqkv, DY: dy.Buf, Stats: r.rows(kernel.TokRows, 2*op.NHead)})
+		return nil
+	})
+	return nil
+}
+
+func (r *reversal) gather(op kernel.Gather) error {
+	if op.N > 1 {
+		return errNoRule
+	}
+	src, err := r.at(op.Src)
+	if err != nil {
+		return err
+	}
+	op.Src = src
+	if op.Dst, err = r.written(op.Dst, 0); err != nil {
+		return err
+	}
+	to := r.slopesBeside(src)
+	from := kernel.Columns{Buf: r.slopesBeside(op.Dst)}
+	r.emit(op, []kernel.Buf{src}, op.Dst)
+	r.then(func() error {
+		if _, err := r.given(from); err != nil {
+			return err
+		}
+		if r.first(kernel.Columns{Buf: to}) {
+			return errNoRule // it adds
+		}
+		r.back = append(r.back, kernel.Scatter{Dst: to, Src: from.Buf, Cols: min(r.p.Bufs[to].Width, r.p.Bufs[from.Buf].Width)})
+		return nil
+	})
+	return nil
+}
+
+// buffersOf returns the buffers of the first list that an operation of the second reads.
+func buffersOf(op kernel.Op) []kernel.Buf {
+	switch op := op.(type) {
+	case kernel.BackNorm:
+		return []kernel.Buf{op.X.Buf}
+	case kernel.BackLow:
+		return []kernel.Buf{op.Act}
+	case kernel.BackGate:
+		return []kernel.Buf{op.G.Buf, op.U.Buf}
+	case kernel.BackStoreKV:
+		return []kernel.Buf{op.Was}
+	case kernel.BackAttend:
+		return []kernel.Buf{op.QKV, op.Dst}
+	}
+	return nil
+}

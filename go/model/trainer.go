@@ -1,0 +1,309 @@
+package model
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/quern-llm/quern/go/kernel"
+	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/model/nn"
+)
+
+// TrainerConfig limits what a Trainer takes at a time.
+type TrainerConfig struct {
+	Pool      *kernel.Pool
+	Budget    *mem.Budget
+	MaxTokens int // of a chunk
+}
+
+// A Text is a sequence of tokens to learn from, by itself: it begins at position 0.
+type Text struct {
+	Tokens  []int32
+	Weights []float32 // of the loss of each token, given those before it; that of the first is not looked at
+}
+
+// A Trainer computes losses of texts and the slopes of these by the numbers of an adapter, through a model whose weights
+// are in its file's pages (Mapped). Its forward pass is that of a Runner with the adapter, bit for bit: the same plans.
+// Only the residual before each layer is kept; the backward pass makes the rest again, layer by layer. Nothing depends on
+// the number of threads. It is not safe for concurrent use.
+type Trainer struct {
+	Adapter *Tuned
+
+	m       *Model
+	pool    *kernel.Pool
+	plans   *plans // of the adapted program
+	program *rewriting
+	layers  []backPlans
+	logits  backPlans
+	bufs    *kernel.Buffers
+	batch   *kernel.Batch
+	targets *kernel.Targets
+	regions []*mem.Region
+	work    []byte    // scratch of all threads
+	saved   []float32 // the residual before each layer: [layers][MaxTokens][width]
+	width   int       // of the residual
+	units   []int     // of each group: blocks that there are
+	maxTok  int
+	maxOut  int
+}
+
+// backPlans are the plans of a reversed.
+type backPlans struct{ again, back parts }
+
+// trainerBytes is the most that the logits of a Trainer take, unless 16 rows take more.
+const trainerBytes = 64 << 20
+
+// NewTrainer allocates a Trainer for the adapter, which it takes over. Errors name the architecture and the operation
+// that cannot be trained.
+func NewTrainer(m *Model, a *Tuned, c TrainerConfig) (*Trainer, error) {
+	t := &Trainer{Adapter: a, m: m, pool: c.Pool, maxTok: c.MaxTokens}
+	if err := t.init(c); err != nil {
+		t.Close()
+		return nil, err
+	}
+	return t, nil
+}
+
+// MaxTexts is how many texts a chunk may have.
+func (t *Trainer) MaxTexts() int { return t.maxTok/16 + 1 }
+
+func (t *Trainer) init(c TrainerConfig) error {
+	adapted, err := adapt(t.m.program, []*Adapter{t.Adapter.adapter})
+	if err != nil {
+		return err
+	}
+	t.targets = kernel.NewTargets(c.MaxTokens)
+	if t.program, err = reverse(adapted, t.m.Config.Arch, t.Adapter.low, t.targets); err != nil {
+		return err
+	}
+	forward := *adapted
+	forward.Bufs = t.program.bufs
+	if t.plans, err = newPlans(&forward, t.m.weights); err != nil {
+		return err
+	}
+	scratch := t.plans.scratch(c.MaxTokens)
+	plan := func(what string, l reversed) (p backPlans, err error) {
+		if p.again, err = planned(t.program.bufs, l.again); err == nil {
+			p.back, err = planned(t.program.bufs, l.back)
+		}
+		if err != nil {
+			return p, fmt.Errorf("%s cannot be trained: %s: %w", t.m.Config.Arch, what, err)
+		}
+		scratch = max(scratch, kernel.AlignUp(p.again.scratch(c.MaxTokens)), kernel.AlignUp(p.back.scratch(c.MaxTokens)))
+		return p, nil
+	}
+	for il, l := range t.program.layers {
+		p, err := plan(fmt.Sprintf("layer %d", il), l)
+		t.layers = append(t.layers, p)
+		if err != nil {
+			return err
+		}
+	}
+	if t.logits, err = plan("its logits", t.program.logits); err != nil {
+		return err
+	}
+	return t.allocate(c, scratch)
+}
+
+func (t *Trainer) allocate(c TrainerConfig, scratch int) error {
+	alloc := func(purpose string, n int) ([]byte, error) {
+		r, err := c.Budget.Alloc(purpose, uint64(n))
+		if err != nil {
+			return nil, err
+		}
+		t.regions = append(t.regions, r)
+		return r.Bytes(), nil
+	}
+	t.maxOut = min(max(trainerBytes/(4*t.m.Config.NVocab), 16), t.maxTok)
+	room := kernel.Room{Tok: t.maxTok, Out: t.maxOut}
+	data, err := alloc("activations of training", kernel.BufBytes(t.program.bufs, room))
+	if err != nil {
+		return err
+	}
+	if t.bufs, err = kernel.NewBuffers(t.program.bufs, room, data); err != nil {
+		return err
+	}
+	if t.work, err = alloc("activations of training", max(scratch*t.pool.Threads(), kernel.Align)); err != nil {
+		return err
+	}
+	t.width = t.program.bufs[t.program.x].Width
+	if data, err = alloc("the residual of each layer", 4*len(t.layers)*t.maxTok*t.width); err != nil {
+		return err
+	}
+	t.saved = mem.Float32s(data)
+	blocks := (t.maxTok+kernel.KVBlock-1)/kernel.KVBlock + t.MaxTexts()
+	if t.batch, err = kernel.NewBatch(t.maxTok, t.MaxTexts(), blocks, t.maxOut, t.m.program.Groups); err != nil {
+		return err
+	}
+	for i, g := range t.m.Layout {
+		data, err := alloc("keys and values", blocks*g.Bytes)
+		if err != nil {
+			return err
+		}
+		t.batch.SetState(i, data, g.Bytes)
+	}
+	return nil
+}
+
+// Bytes returns the memory of the Trainer, without the adapter.
+func (t *Trainer) Bytes() (n uint64) {
+	for _, r := range t.regions {
+		n += uint64(len(r.Bytes()))
+	}
+	return n
+}
+
+// Close releases the memory, and closes the adapter. Closing again is a no-op.
+func (t *Trainer) Close() {
+	if t.plans != nil {
+		t.plans.close()
+	}
+	for _, p := range append(t.layers, t.logits) {
+		p.again.close()
+		p.back.close()
+	}
+	if t.bufs != nil {
+		t.bufs.Close()
+	}
+	if t.batch != nil {
+		t.batch.Close()
+	}
+	if t.targets != nil {
+		t.targets.Close()
+	}
+	for _, r := range t.regions {
+		r.Close()
+	}
+	t.regions = nil
+	t.Adapter.Close()
+}
+
+// ErrNotFinite reports a loss or a slope that is NaN or infinite.
+var ErrNotFinite = errors.New("the loss is not a finite number")
+
+// Loss returns the sum of the weighted losses of the texts, at most MaxTokens tokens and MaxTexts texts. Once stop (may be
+// nil) is set, it ends before the next layer with ErrStopped.
+func (t *Trainer) Loss(texts []Text, stop *kernel.Stop) (float64, error) {
+	return t.run(texts, false, stop)
+}
+
+// Slopes is Loss that also puts the slopes of the sum by each number of the adapter into the Adapter's Slopes.
+func (t *Trainer) Slopes(texts []Text, stop *kernel.Stop) (float64, error) {
+	return t.run(texts, true, stop)
+}
+
+func (t *Trainer) run(texts []Text, back bool, stop *kernel.Stop) (float64, error) {
+	rows, err := t.fill(texts)
+	if err != nil {
+		return 0, err
+	}
+	n := len(t.batch.Tokens())
+	if back {
+		clear(t.Adapter.Slopes)
+	}
+	t.plans.begin.run(t.pool, t.bufs, t.batch, t.work)
+	for il, l := range t.plans.layers {
+		if stop.IsSet() {
+			return 0, ErrStopped
+		}
+		t.residual(il, n, func(saved, x []float32) { copy(saved, x) })
+		l.Run(t.pool, t.bufs, t.batch, t.work)
+	}
+	if back {
+		for i := range n {
+			clear(t.bufs.Row(t.program.dx, i))
+		}
+	}
+	loss := 0.0
+	for some := range slices.Chunk(rows, t.maxOut) {
+		if stop.IsSet() {
+			return 0, ErrStopped
+		}
+		t.batch.SetOut(some)
+		t.logits.again.run(t.pool, t.bufs, t.batch, t.work)
+		for i := range some {
+			loss += float64(t.bufs.Row(t.program.loss, i)[0])
+		}
+		if back {
+			t.logits.back.run(t.pool, t.bufs, t.batch, t.work)
+		}
+	}
+	if math.IsNaN(loss) || math.IsInf(loss, 0) {
+		return 0, ErrNotFinite
+	}
+	for il, l := range slices.Backward(t.layers) {
+		if !back || len(rows) == 0 {
+			break
+		}
+		if stop.IsSet() {
+			return 0, ErrStopped
+		}
+		t.residual(il, n, func(saved, x []float32) { copy(x, saved) })
+		l.again.run(t.pool, t.bufs, t.batch, t.work)
+		l.back.run(t.pool, t.bufs, t.batch, t.work)
+	}
+	return loss, t.m.Damaged()
+}
+
+// residual calls do with each row of the residual before a layer, where it is saved and where it is computed.
+func (t *Trainer) residual(il, n int, do func(saved, x []float32)) {
+	for i := range n {
+		at := (il*t.maxTok + i) * t.width
+		do(t.saved[at:at+t.width], t.bufs.Row(t.program.x, i))
+	}
+}
+
+// fill makes the texts the batch, and returns the rows whose logits have a loss.
+func (t *Trainer) fill(texts []Text) (rows []int32, err error) {
+	t.batch.Reset()
+	block, n := int32(0), 0
+	if len(texts) == 0 || len(texts) > t.MaxTexts() {
+		return nil, fmt.Errorf("%d texts, want 1 to %d", len(texts), t.MaxTexts())
+	}
+	for _, x := range texts {
+		if n += len(x.Tokens); len(x.Tokens) == 0 || n > t.maxTok || len(x.Weights) != len(x.Tokens) {
+			return nil, fmt.Errorf("texts of %d tokens, want at most %d", n, t.maxTok)
+		}
+	}
+	for _, x := range texts {
+		var units []int32
+		for range (len(x.Tokens) + kernel.KVBlock - 1) / kernel.KVBlock {
+			units = append(units, block)
+			block++
+		}
+		t.batch.AddSeq(slices.Repeat([][]int32{units}, len(t.m.program.Groups))...)
+		t.batch.Adapt([]int32{0}, []float32{1})
+		for i, id := range x.Tokens {
+			if id < 0 || int(id) >= t.m.Config.NVocab {
+				return nil, fmt.Errorf("%w: %d, want 0 to %d", ErrToken, id, t.m.Config.NVocab-1)
+			}
+			at := len(t.batch.Tokens())
+			t.batch.Add(id, int32(i))
+			t.targets.IDs[at], t.targets.Weights[at] = 0, 0
+			if i+1 < len(x.Tokens) && x.Weights[i+1] != 0 {
+				t.targets.IDs[at], t.targets.Weights[at] = x.Tokens[i+1], x.Weights[i+1]
+				rows = append(rows, int32(at))
+			}
+		}
+	}
+	t.batch.Look(0, n)
+	return rows, nil
+}
+
+// trainable returns an error where a model's program cannot be trained at all, whatever its adapters: it is a drafting
+// one, divided, or has an encoder.
+func trainable(m *Model) error {
+	switch {
+	case m.ranks != nil:
+		return errors.New("a model that is divided among ranks cannot be trained")
+	case m.Residency != Mapped:
+		return errors.New("a model whose weights are not in its file's pages cannot be trained")
+	case len(m.program.Encoder) > 0 || !m.Has(nn.Logits):
+		return fmt.Errorf("%s cannot be trained: it is no model that continues a text by itself", m.Config.Arch)
+	case m.file.Packed():
+		return errors.New("a packed file cannot be trained; give the one that it was made of")
+	}
+	return nil
+}
