@@ -59,7 +59,8 @@ static void everywhere(const struct qn_op *op, const char *what)
 			check_at(s, "%s", what);
 			qn_init(s->isa);
 			once(pools[i], op);
-			check_floats("rows", (const float *)rows, (const float *)want, (int64_t)N_BUFS_BACK * TOK * COLS);
+			check_floats("rows", (const float *)rows, (const float *)want,
+			             (int64_t)N_BUFS_BACK * TOK * COLS);
 			check_floats("d_a", d_a, want_a, COUNT(d_a));
 			check_floats("d_b", d_b, want_b, COUNT(d_b));
 		}
@@ -171,7 +172,8 @@ static void norms(void)
 				const int at = seg * n, dst = op.back_norm.dst.buf;
 				const float *weights = op.back_norm.norm.weight;
 				const struct norm_by by = {
-					was[1][t] + at, weights ? weights + (way < 6 ? at : 0) : NULL, kind, n, 1e-3, 1.5,
+					was[1][t] + at, weights ? weights + (way < 6 ? at : 0) : NULL, kind, n, 1e-3,
+					1.5,
 				};
 				double x[N * SEGS];
 
@@ -220,10 +222,12 @@ static void gates(void)
 					const double u = alone ? 1 : (double)was[1][t][i], dy = (double)was[2][t][i];
 
 					if (fabs(x) > 1e-4)
-						check_near("dg", i, (double)rows[3][t][i], slope_at(fn_at, &x, 0, &fn) * u * dy,
+						check_near("dg", i, (double)rows[3][t][i],
+						           slope_at(fn_at, &x, 0, &fn) * u * dy,
 						           1e-5 * (1 + fabs(u * dy)));
 					if (!alone)
-						check_near("du", i, (double)rows[2][t][i], fn_at(&x, &fn) * dy, 1e-5);
+						check_near("du", i, (double)rows[2][t][i], fn_at(&x, &fn) * dy,
+						           1e-5);
 				}
 		}
 }
@@ -402,7 +406,8 @@ static void multiplies(void)
 				double sum = p.add ? (double)(i * p.y_row + j) : 0, size = fabs(sum) + 1e-30;
 
 				for (int64_t k = 0; k < p.depth; k++) {
-					const double v = (double)a[i * p.a_row + k * p.a_col] * (double)b[k * p.b_row + j];
+					const double v = (double)a[i * p.a_row + k * p.a_col] *
+					                 (double)b[k * p.b_row + j];
 
 					sum += v;
 					size += fabs(v);
@@ -425,7 +430,8 @@ static void turn(const struct head_by *by, double *x)
 	const int half = by->op->rope.n / 2, at = by->op->rope.at;
 
 	for (int i = 0; i < half && by->op->rope.kind; i++) {
-		const int neox = by->op->rope.kind == QN_ROPE_NEOX, j = at + (neox ? i : 2 * i), k = j + (neox ? half : 1);
+		const int neox = by->op->rope.kind == QN_ROPE_NEOX;
+		const int j = at + (neox ? i : 2 * i), k = j + (neox ? half : 1);
 		const double a = x[j], b = x[k], c = (double)by->cs[2 * i], s = (double)by->cs[2 * i + 1];
 
 		x[j] = a * c - b * s;
@@ -497,7 +503,8 @@ static void stores(void)
 				for (int i = 0; i < DIM; i++)
 					x[i] = (double)was[0][t][at + i];
 				for (int i = 0; i < DIM; i++)
-					check_near("slope", at + i, (double)rows[1][t][at + i], slope_at(head_of, x, i, &by), 1e-4);
+					check_near("slope", at + i, (double)rows[1][t][at + i],
+					           slope_at(head_of, x, i, &by), 1e-4);
 			}
 	}
 }
@@ -668,7 +675,8 @@ static void steps(void)
 		check_near("m", i, (double)first[1][i], m1, 1e-6 * (1 + fabs(m1)));
 		check_near("v", i, (double)first[2][i], v1, 1e-5 * (1 + v1));
 		check_near("x", i, (double)first[0][i],
-		           (double)was_x[i] * (1 - 0.001) - 0.01 * 2 * m1 / (sqrt(3 * v1) + 1e-6), 1e-5 * (1 + fabs(m1)));
+		           (double)was_x[i] * (1 - 0.001) - 0.01 * 2 * m1 / (sqrt(3 * v1) + 1e-6),
+		           1e-5 * (1 + fabs(m1)));
 	}
 }
 
@@ -706,7 +714,8 @@ static void refuses(void)
 	BAD(op.scatter.src, -1);
 	BAD(op.scatter.dst, 4);
 	op = (struct qn_op){.kind = QN_OP_BACK_X,
-	                    .back_x = {.mat = {.data = any, .n_in = 64, .n_out = 60, .n_mat = 1}, .act = 1, .scale = 1}};
+	                    .back_x = {.mat = {.data = any, .n_in = 64, .n_out = 60, .n_mat = 1},
+	                               .act = 1, .scale = 1}};
 	BAD(op.rows, QN_ROWS_PAIR);
 	BAD(op.back_x.mat.layout, QN_X16);
 	BAD(op.back_x.mat.n_mat, 2);
@@ -742,7 +751,8 @@ static void refuses(void)
 	BAD(op.back_qkv.qkv.heads.v_in_k, 1);
 	BAD(op.back_qkv.qkv.col[2], 64);
 	op = (struct qn_op){.kind = QN_OP_BACK_ATTEND,
-	                    .back_attend = {.attend = {.heads = {.n_head = 2, .n_head_kv = 1, .head_dim = 16, .v_dim = 16}},
+	                    .back_attend = {.attend = {.heads = {.n_head = 2, .n_head_kv = 1, .head_dim = 16,
+	                                                         .v_dim = 16}},
 	                                    .col = {0, 32, 48}, .y = 1, .dy = 1, .dst = 2, .stats = 3}};
 	BAD(op.back_attend.attend.ahead, 1);
 	BAD(op.back_attend.attend.bias, some);

@@ -1,5 +1,5 @@
 /*
- * slopes.h - the element-wise kernels of training: slopes of functions, exponentials, the step of AdamW. Not compiled as
+ * slopes.h - the element-wise kernels of training: slopes of functions, exponentials, steps. Not compiled as
  * it stands: each set includes it once, after tmpl/elementwise.h and as that.
  */
 

@@ -170,19 +170,22 @@ func (r *reversal) head(out nn.Output, w *rewriting, targets *kernel.Targets) (r
 	r.slopes[logits] = logits // the loss puts them there
 	r.has[kernel.Columns{Buf: logits, Col: last.Parts[0].Col}] = true
 	loss := kernel.Loss{Dst: w.loss, Logits: logits, Cols: out.Width, Softcap: last.Softcap, Targets: targets}
-	l, err := r.end()
+	l, err := r.end(logits)
 	l.again = append(l.again, loss)
 	return l, err
 }
 
-// end applies the rules of what was kept, last first, and leaves out what nothing reads.
-func (r *reversal) end() (reversed, error) {
+// end applies the rules of what was kept, last first, and leaves out what nothing reads, unless it is wanted.
+func (r *reversal) end(wanted ...kernel.Buf) (reversed, error) {
 	for _, rule := range slices.Backward(r.reverse) {
 		if err := rule(); err != nil {
 			return reversed{}, err
 		}
 	}
 	needed := map[kernel.Buf]bool{}
+	for _, b := range wanted {
+		needed[b] = true
+	}
 	for _, op := range r.back {
 		for _, b := range buffersOf(op) {
 			needed[b] = true

@@ -208,7 +208,6 @@ func (r *reversal) copy(dst, src kernel.Columns, rows kernel.RowSet, n int) {
 
 // product adds the rule of a product into dst of this list: slopes by its input, and by the matrices that are trained.
 func (r *reversal) product(op kernel.Matmul, from *made) {
-	dst := r.slopesBeside(op.Dst)
 	for _, p := range op.Parts {
 		if _, ok := r.train[p.Name]; ok && r.seen[p.Name] {
 			r.twice = p.Name
@@ -216,6 +215,7 @@ func (r *reversal) product(op kernel.Matmul, from *made) {
 		r.seen[p.Name] = true
 	}
 	r.then(func() error {
+		dst := r.slopesBeside(op.Dst)
 		for _, p := range op.Parts {
 			dy, err := r.given(kernel.Columns{Buf: dst, Col: p.Col})
 			if err != nil {
