@@ -314,8 +314,8 @@ func (r *reversal) first(at kernel.Columns) bool {
 
 // activations keeps the activations act, made of columns whose slopes are there, and returns where this list has them.
 func (r *reversal) activations(act kernel.Act, m *made) (kernel.Act, []kernel.Buf) {
-	to, m2 := kernel.Act{}, m
-	m2.floats = kernel.NoBuf
+	to := kernel.Act{}
+	m.floats = kernel.NoBuf
 	var writes []kernel.Buf
 	for kind := kernel.ActF32; kind <= kernel.ActBF16; kind++ {
 		b, ok := act[kind]
@@ -323,12 +323,12 @@ func (r *reversal) activations(act kernel.Act, m *made) (kernel.Act, []kernel.Bu
 			continue
 		}
 		if kind == kernel.ActF32 { // the others are read at once
-			m2.floats = r.anew(b)
+			m.floats = r.anew(b)
 		} else {
 			r.now[b] = b
 		}
 		to[kind] = r.now[b]
-		r.acts[to[kind]] = m2
+		r.acts[to[kind]] = m
 		writes = append(writes, to[kind])
 	}
 	return to, writes

@@ -52,7 +52,7 @@ func (r *reversal) normRows(op kernel.NormRows) error {
 	if err != nil {
 		return err
 	}
-	dst := op.Dst
+	var dst kernel.Buf
 	switch {
 	case inPlace || op.Epilogue == kernel.Add:
 		_, dst, err = r.copied(op.Dst)
@@ -282,7 +282,8 @@ func (r *reversal) storeKV(op kernel.StoreKV) error {
 	if op.QueriesOnly || op.InKeys || len(op.Tiers) > 0 {
 		return errNoRule
 	}
-	was, buf := kernel.NoBuf, op.QKV
+	was := kernel.NoBuf
+	var buf kernel.Buf
 	var err error
 	if op.QNorm != nil || op.KNorm != nil {
 		was, buf, err = r.copied(op.QKV)

@@ -44,7 +44,6 @@ type Trainer struct {
 	work    []byte    // scratch of all threads
 	saved   []float32 // the residual before each layer: [layers][MaxTokens][width]
 	width   int       // of the residual
-	units   []int     // of each group: blocks that there are
 	maxTok  int
 	maxOut  int
 }
@@ -52,8 +51,8 @@ type Trainer struct {
 // backPlans are the plans of a reversed.
 type backPlans struct{ again, back parts }
 
-// trainerBytes is the most that the logits of a Trainer take, unless 16 rows take more.
-const trainerBytes = 64 << 20
+// trainerLogits is the most bytes that the logits of a Trainer take, unless 16 rows take more.
+const trainerLogits = 64 << 20
 
 // NewTrainer allocates a Trainer for the adapter, which it takes over. Errors name the architecture and the operation
 // that cannot be trained.
@@ -116,7 +115,7 @@ func (t *Trainer) allocate(c TrainerConfig, scratch int) error {
 		t.regions = append(t.regions, r)
 		return r.Bytes(), nil
 	}
-	t.maxOut = min(max(trainerBytes/(4*t.m.Config.NVocab), 16), t.maxTok)
+	t.maxOut = min(max(trainerLogits/(4*t.m.Config.NVocab), 16), t.maxTok)
 	room := kernel.Room{Tok: t.maxTok, Out: t.maxOut}
 	data, err := alloc("activations of training", kernel.BufBytes(t.program.bufs, room))
 	if err != nil {

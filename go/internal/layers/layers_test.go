@@ -25,7 +25,7 @@ var layers = []string{
 	"convert/vocab form hub internal/mutate kvcache measure media/prepare model/nn sample scripted server/history stream synth",
 	"convert/lang generate model/arch model/projector",
 	"model",
-	"convert/family convert/internal/optest convert/projector convert/quantized engine eval server/guard server/host",
+	"convert/family convert/internal/optest convert/projector convert/quantized engine eval server/guard server/host train",
 	"reading",
 	"transcribe",
 	"rerank server/ask",
