@@ -133,7 +133,7 @@ static int await(struct qn_ucx *u, struct under_way *all, int n, int64_t timeout
 				return rc;
 		if (n == 0)
 			return QN_OK;
-		if (is_broken(u) || u->lost)
+		if (is_broken(u) || (u->lost && !some)) /* who has ended may have sent what is awaited before */
 			return QN_EBROKEN;
 		if ((!some || i % 1024 == 0) && now_ns() > end)
 			return QN_ETIMEOUT;
@@ -166,7 +166,7 @@ static int ucx_exchange(struct qn_ranks *g, uint8_t *const *at, const size_t *n,
 	int count = 0;
 
 	u->in_pass = 1;
-	if (is_broken(u) || u->lost)
+	if (is_broken(u))
 		return QN_EBROKEN;
 	for (int32_t i = 1; i < g->n; i++) {
 		const int32_t from = (g->rank + g->n - i) % g->n;
