@@ -8,7 +8,7 @@
 #include "scalar/set.h"
 
 struct kernels qn_kernels;
-int32_t qn_ahead, qn_ahead_short, qn_ahead_lanes;
+int32_t qn_ahead, qn_ahead_short, qn_ahead_pair, qn_ahead_lanes;
 
 void kernels_init_scalar(struct kernels *k)
 {

@@ -20,7 +20,8 @@ struct act8 {
 		struct { /* QN_ACT_Q8_256: x = d * q */
 			int16_t sum16[QN_ACT_BLOCK / 16], sum32[QN_ACT_BLOCK / 32];
 			float d;
-			float unused[3]; /* rounds the block up to five cache lines */
+			int32_t most16;  /* the largest sum of the magnitudes of 16 */
+			float unused[2]; /* rounds the block up to five cache lines */
 		};
 		struct { /* QN_ACT_Q8_32 and QN_ACT_Q8_32_16: x = d32[k / 32] * q */
 			float d32[QN_ACT_BLOCK / 32];
@@ -276,6 +277,12 @@ extern int32_t qn_ahead;
  * qn_init().
  */
 extern int32_t qn_ahead_short;
+
+/*
+ * The same of each of two panels that are used at once: two streams, so that twice as much is on its way. Written by
+ * qn_init().
+ */
+extern int32_t qn_ahead_pair;
 
 /*
  * Not 0: where memory is the limit, weights are asked for in lanes. While AHEAD_LANES pages are used, one after the

@@ -1,5 +1,6 @@
 /* check_data.c - random weights and activations, and by plain arithmetic halves and a transform. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "format/blocks.h"
@@ -195,6 +196,10 @@ void act8_of(struct act8 *y, enum qn_act kind, const int8_t *q, float d)
 			y->sum16[i / 16] = (int16_t)(y->sum16[i / 16] + q[i]);
 			y->sum32[i / 32] = (int16_t)(y->sum32[i / 32] + q[i]);
 		}
+	}
+	for (int i = 0, sum = 0; i < QN_ACT_BLOCK && kind == QN_ACT_Q8_256; i++) {
+		sum = (i % 16 ? sum : 0) + abs(q[i]);
+		y->most16 = sum > y->most16 ? sum : y->most16;
 	}
 }
 

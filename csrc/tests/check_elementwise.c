@@ -1,5 +1,6 @@
 /* check_elementwise.c - the element-wise kernels, and the rounds that measure a set's peak. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "format/kv.h"
@@ -114,8 +115,16 @@ static void quantize_oracle(const struct act8 *y, enum qn_act kind, const float 
 	}
 	if (kind == QN_ACT_Q8_32)
 		return;
-	if (kind == QN_ACT_Q8_256)
+	if (kind == QN_ACT_Q8_256) {
+		int most = 0;
+
+		for (int j = 0, sum = 0; j < QN_ACT_BLOCK; j++) {
+			sum = (j % 16 ? sum : 0) + abs(y->qs[j]);
+			most = sum > most ? sum : most;
+		}
+		check_true(y->most16 == most, "largest sum of 16 magnitudes %d, want %d", y->most16, most);
 		run_oracle(y->qs, y->d, x, n, QN_ACT_BLOCK);
+	}
 	for (int j = 0; j < 16; j++) {
 		const int want = sum_of(y->qs + 16 * j, 16), got = kind == QN_ACT_Q8_256 ? y->sum16[j] : y->half_sum[j];
 

@@ -15,7 +15,8 @@
 #define N_IN_MAX 1280
 
 enum weights { W_RANDOM, W_ONES, W_ZERO_BITS, W_ZERO, W_ONE_HUGE };
-enum acts { A_RANDOM, A_MAX, A_MIN, A_SIGNS, A_ZERO, A_ONE_HUGE, A_NAN };
+/* A_CALM: magnitudes of 16 add up to 1023, or 1 more in some blocks; A_MIXED: each block is one of some. */
+enum acts { A_RANDOM, A_MAX, A_MIN, A_SIGNS, A_CALM, A_ZERO, A_ONE_HUGE, A_NAN, A_MIXED };
 
 static const struct {
 	const char *name;
@@ -27,6 +28,8 @@ static const struct {
 	{"random, +-127", W_RANDOM, A_SIGNS}, {"all bits, +-127", W_ONES, A_SIGNS},
 	{"zero weights", W_ZERO, A_RANDOM},   {"zero activations", W_RANDOM, A_ZERO},
 	{"one huge weight", W_ONE_HUGE, A_RANDOM}, {"one huge activation", W_RANDOM, A_ONE_HUGE},
+	{"random, calm", W_RANDOM, A_CALM},   {"all bits, calm", W_ONES, A_CALM},
+	{"random, calm and not", W_RANDOM, A_MIXED},
 	{"random again", W_RANDOM, A_RANDOM}, {"one NaN", W_RANDOM, A_NAN},
 };
 
@@ -83,11 +86,19 @@ static void fill_weights(const struct type *t, enum weights kind, uint8_t *rows,
 static void fill_act(enum acts kind, struct actf *xf, void *q8, enum qn_act as, int n)
 {
 	int8_t q[QN_ACT_BLOCK] = {0};
+	int more, sign = 1;
 
+	if (kind == A_MIXED)
+		kind = rnd() & 1 ? A_RANDOM : rnd() & 1 ? A_SIGNS : A_CALM;
+	more = rnd_below(4) == 0;
 	for (int k = 0; k < n; k++) {
 		xf->x[k] = kind == A_ZERO ? 0 : rnd_sized();
-		if (kind >= A_MAX && kind <= A_SIGNS) {
+		if (kind >= A_MAX && kind <= A_CALM) {
+			if (k % 16 == 0)
+				sign = rnd() & 1 ? 1 : -1;
 			q[k] = kind == A_MAX ? 127 : kind == A_MIN ? -127 : rnd() & 1 ? 127 : -127;
+			if (kind == A_CALM)
+				q[k] = (int8_t)(sign * (k % 16 ? 64 : 63 + more));
 			xf->x[k] = q[k];
 		}
 	}
@@ -95,7 +106,7 @@ static void fill_act(enum acts kind, struct actf *xf, void *q8, enum qn_act as, 
 		xf->x[rnd_below(n)] = 1e6f;
 	if (as != QN_ACT_F32)
 		check_sets[0].k.quantize(q8, xf->x, n, as);
-	if (as != QN_ACT_F32 && as != QN_ACT_BF16 && kind >= A_MAX && kind <= A_SIGNS)
+	if (as != QN_ACT_F32 && as != QN_ACT_BF16 && kind >= A_MAX && kind <= A_CALM)
 		act8_of(q8, as, q, rnd() & 1 ? 1 : 0x1p-90f);
 	for (int k = n; k < QN_ACT_BLOCK; k++)
 		xf->x[k] = NAN;

@@ -98,6 +98,21 @@ static inline __attribute__((always_inline)) void VEC(sums_of_16)(int16_t *sum16
 	}
 }
 
+/* The largest sum of 16 magnitudes. */
+static inline __attribute__((always_inline)) int32_t VEC(most_of_16)(const int8_t *q)
+{
+	int32_t most = 0;
+
+	for (int j = 0; j < QN_ACT_BLOCK / 16; j++) {
+		int32_t sum = 0;
+
+		for (int i = 0; i < 16; i++)
+			sum += q[16 * j + i] < 0 ? -q[16 * j + i] : q[16 * j + i];
+		most = sum > most ? sum : most;
+	}
+	return most;
+}
+
 static void VEC(quantize_bf16)(struct actb *y, const float *x, int n)
 {
 	for (int i = 0; i < n; i++)
@@ -140,6 +155,7 @@ static void VEC(quantize)(void *block, const float *x, int n, enum qn_act kind)
 	VEC(sums_of_16)(y->sum16, y->qs);
 	for (int j = 0; j < QN_ACT_BLOCK / 32; j++)
 		y->sum32[j] = (int16_t)(y->sum16[2 * j] + y->sum16[2 * j + 1]);
+	y->most16 = VEC(most_of_16)(y->qs);
 	memset(y->unused, 0, sizeof y->unused);
 }
 

@@ -22,6 +22,7 @@
  *	MM_SUMS_AWAY           1 in a set without registers for the sums of more than two tokens
  *	MM_FEW                 1 or 2: tokens for which a panel's results stay in registers; not defined: none
  *	MM_NARROW              1 in a set whose products add up in 16 bits, else not defined
+ *	MM_TWOS                1 in a set that scales sums of sub-blocks by twos, see twos_fit(); else not defined
  *
  * What follows is 16 rows of one word and one token, and defined here, but where MM_BY is 2 or MM_NARROW is 1:
  *
@@ -99,6 +100,10 @@ INLINE ints ints_scaled(ints sum, ints dot, mults m) { return ints_muladd(sum, d
 #define MM_FEW 0
 #endif
 
+#ifndef MM_TWOS
+#define MM_TWOS 0
+#endif
+
 #define MM_CALL 48 /* tokens of a call: their activations of a block are 15 KB */
 #define MM_READY_MIN 24 /* the same of two panels as MM_READY_FROM; at least (MM_PAIR_TOKENS - 1)^2 - 1 */
 #ifndef MM_READY_FROM
@@ -120,6 +125,9 @@ struct block {
 	const uint8_t *end; /* of the panel; the thread's next one is `skip` bytes beyond */
 	int64_t skip;
 	struct scales s;
+#if MM_TWOS
+	_Alignas(64) int16_t two[8][QN_PANEL][2]; /* scales of sub-blocks by twos, the second one's first */
+#endif
 	floats d, dmin;
 };
 
@@ -204,7 +212,7 @@ INLINE void ask_ahead(int type, int np, int nt, int tokens, const struct block *
 		return;
 	}
 
-	const int32_t ahead = has_short_loop(type, tokens) ? qn_ahead_short : qn_ahead;
+	const int32_t ahead = np == 2 ? qn_ahead_pair : has_short_loop(type, tokens) ? qn_ahead_short : qn_ahead;
 
 	if (!ahead)
 		return;
@@ -300,10 +308,99 @@ INLINE int run_of(int type)
 	return !MM_NARROW ? 8 : 32767 / (2 * 127 * most) > 8 ? 8 : 32767 / (2 * 127 * most);
 }
 
-/* Chains of products of a token's sub-block: with few tokens one would be waited for, and registers are left. */
-INLINE int chains_of(int np, int nt)
+/*
+ * Chains of products of a token's sub-block: with few tokens one would be waited for, and registers are left. Of two
+ * panels and four tokens eight are barely enough; two of four products each cost more than they gain, and MXFP4's
+ * table and scales take their registers.
+ */
+INLINE int chains_of(int type, int np, int nt)
 {
-	return MM_BY == 1 && !MM_NARROW && np == 1 && nt <= (MM_PAIR_TOKENS ? 2 : 1) ? 2 : 1;
+	const int pays = type_row(type).words == 8 && type != QN_MXFP4;
+	const int most = np == 2 ? (pays ? 4 : 0) : MM_PAIR_TOKENS ? 2 : 1;
+
+	return MM_BY == 1 && !MM_NARROW && nt <= most ? 2 : 1;
+}
+
+#define CALM 1023 /* of a struct act8: its largest sum of 16 magnitudes, at most */
+
+/*
+ * Whether the sum of each sub-block, its offset taken off, fits 16 bits: 2 always, 1 with calm activations, as nearly
+ * all are, 0 where nothing is known.
+ *
+ * Then the sums a and b of two sub-blocks fit one int32. Of products the chain of b goes on from a << 16. Adding 2^15
+ * leaves a above, and below b + 2^15, whose highest bit, inverted, makes it b as 16 bits: one product of two 16-bit
+ * numbers scales both. What multiplies by scales one by one takes twice as many instructions of those that CPUs have
+ * the fewest units for.
+ */
+INLINE int twos_fit(int type)
+{
+	const struct type_row s = type_row(type);
+	const int most = (s.offset ? s.offset : s.most) * s.words / 4; /* that each magnitude counts, and s.words */
+
+	if (!MM_TWOS || !s.parts || s.subs % 2)
+		return 0;
+	return most * 16 * 127 <= 32767 ? 2 : most * CALM <= 32767 ? 1 : 0;
+}
+
+/* Whether n tokens of np panels make up for the scales by twos: with few, chains of two sub-blocks are too long. */
+INLINE int twos_pay(int type, int np, int n)
+{
+	return np == 2 && twos_fit(type) && (type_row(type).words == 4 || n > 2 * MM_PAIR_TOKENS - 4);
+}
+
+/* Whether all of nt tokens' activations are calm enough. */
+INLINE int twos_of(int type, const struct act8 *x, int nt)
+{
+	int most = 0;
+
+	if (twos_fit(type) == 2)
+		return 1;
+	for (int t = 0; t < nt; t++)
+		most = x[t].most16 > most ? x[t].most16 : most;
+	return most <= CALM;
+}
+
+/* What is added to the sums of two sub-blocks: their starts, one above the other, and 2^15. */
+INLINE void twos_start(int type, int32_t start[16], const struct act8 *x)
+{
+	const int parts = type_row(type).parts, subs = type_row(type).subs;
+	const int16_t *sum = type_row(type).words == 8 ? x->sum32 : x->sum16;
+
+#pragma GCC unroll 8
+	for (int i = 0; i < parts * subs / 2; i++) {
+		const int g = 2 * i / subs, j = 2 * i % subs;
+		const uint32_t a = (uint32_t)sum[sub_of(type, g, j)], b = (uint32_t)sum[sub_of(type, g, j + 1)];
+
+		start[i] = (int32_t)(0x8000 - (uint32_t)type_row(type).offset * ((a << 16) + b));
+	}
+}
+
+/* Scales by twos. */
+INLINE void twos_scales(int type, struct block *w)
+{
+#if MM_TWOS
+	const int parts = type_row(type).parts, subs = type_row(type).subs;
+
+#pragma GCC unroll 8
+	for (int i = 0; i < parts * subs / 2; i++) {
+		const int g = 2 * i / subs, j = 2 * i % subs;
+
+		rows_zip16(w->two[i], rows_load(w->s.scale[sub_of(type, g, j + 1)]),
+		           rows_load(w->s.scale[sub_of(type, g, j)]));
+	}
+#else
+	(void)type, (void)w;
+#endif
+}
+
+/* sum with two sub-blocks' sums in a, number i of w's, scaled. */
+INLINE ints twos_scaled(int type, ints sum, ints a, const struct block *w, const int32_t start[16], int i)
+{
+#if MM_TWOS
+	return ints_twos(sum, a, type_row(type).offset ? acts_load(&start[i]) : ints_set1(0x8000), w->two[i]);
+#else
+	return (void)type, (void)a, (void)w, (void)start, (void)i, sum;
+#endif
 }
 
 /* What products i of token t of nt, and of the one beside it, start from. */
@@ -314,6 +411,15 @@ INLINE dots dots_start(int type, const int32_t (*start)[16], int t, int nt, int 
 	if (!offset_of(type))
 		return dots_set1(sum_start(type), sum_start(type));
 	return dots_set1(start[t][i], start[beside(t, nt)][i]);
+}
+
+INLINE dots dots_up(dots a)
+{
+#if MM_TWOS
+	return ints_up(a);
+#else
+	return a;
+#endif
 }
 
 INLINE dots dots_add(int type, dots acc, words w, acts x)
@@ -380,14 +486,15 @@ INLINE words small_words(int type, enum how how, struct block *w, int nb, int j,
 /*
  * Adds a block of np panels to the results of nt tokens; type, np, nt and how constant. out: rows of
  * np panels, `stride` floats apart. start: of each token. asks: the tokens of the call in
- * its first tile, which asks for the weights to come; else 0. next: see ask_acts().
+ * its first tile, which asks for the weights to come; else 0. next: see ask_acts(). twos, constant: whether sub-blocks
+ * are scaled by twos.
  */
-INLINE void super_tile(int type, int np, int nt, enum how how, float *out, int64_t stride, struct block *w,
+INLINE void super_tile(int type, int np, int nt, enum how how, int twos, float *out, int64_t stride, struct block *w,
                        const struct act8 *x, const int32_t (*start)[16], int asks, const struct act8 *next)
 {
 	const int parts = type_row(type).parts, subs = type_row(type).subs, n_words = type_row(type).words;
 	const int has_min = type_row(type).min, run = run_of(type), step = MM_NARROW && run == 2 ? 2 : MM_BY;
-	const int chains = chains_of(np, nt);
+	const int chains = chains_of(type, np, nt);
 	/* Few tokens leave registers over; products of shorter runs need few, and sums are needed often. */
 	const int scarce = MM_SUMS_AWAY && nt > (run > 2 && subs < 8 ? 1 : 2), away = scarce && run > 2;
 	const int part_bytes = super_bytes(type) / parts;
@@ -428,11 +535,13 @@ INLINE void super_tile(int type, int np, int nt, enum how how, float *out, int64
 #pragma GCC unroll 2
 			for (int r = 0; r < np; r++)
 				ask_ahead(type, np, nt, asks, &w[r], g * part_bytes, part_bytes);
+
+		dots dot[2][2][MM_DOTS_MAX]; /* of each panel, of each chain */
+
 #pragma GCC unroll 8
 		for (int j = 0; j < subs; j++) {
 			const int sub = sub_of(type, g, j);
 			const int8_t *xs = x[0].qs + sub * n_words * 4;
-			dots dot[2][MM_DOTS_MAX];
 
 			if (scarce) /* lines that sub-blocks share are loaded again, not kept */
 				__asm__ volatile("" : : : "memory");
@@ -449,26 +558,47 @@ INLINE void super_tile(int type, int np, int nt, enum how how, float *out, int64
 							sub * n_words + i + k);
 #pragma GCC unroll 16
 				for (int t = 0; t < nt; t += MM_BY) {
-					dots *const d0 = &dot[0][t / MM_BY], *const d1 = &dot[1][t / MM_BY];
+					const int at = t / MM_BY;
 
-					if (i % run == 0) {
-						*d0 = dots_start(type, start, t, nt, sub);
-						*d1 = chains == 2 ? dots_set1(0, 0) : *d0;
+#pragma GCC unroll 4
+					for (int k = 0; k < 2 * np; k++) {
+						dots *d = &dot[k % np][k / np][at];
+
+						if (i % run)
+							break;
+						if (twos && j % 2)
+							*d = dots_up(*d);
+						else
+							*d = k < np && !twos ? dots_start(type, start, t, nt, sub)
+							                     : dots_set1(0, 0);
 					}
 #pragma GCC unroll 2
 					for (int k = 0; k < step; k += MM_BY) {
 						const int8_t *xt = xs + t * (int)sizeof *x + (i + k) * 4;
 						const acts xk = acts_of(xt, xt + (beside(t, nt) - t) * (int)sizeof *x);
 
-						if (chains == 2 && i % 2)
-							*d1 = dots_add(type, *d1, a[0][k / MM_BY], xk);
-						else
-							*d0 = dots_add(type, *d0, a[0][k / MM_BY], xk);
-						if (np == 2)
-							*d1 = dots_add(type, *d1, a[1][k / MM_BY], xk);
+#pragma GCC unroll 2
+						for (int r = 0; r < np; r++) {
+							dots *d = &dot[r][i % chains][at];
+
+							*d = dots_add(type, *d, a[r][k / MM_BY], xk);
+						}
 					}
 				}
-				if ((i + step) % run && i + step < n_words)
+				if (((i + step) % run && i + step < n_words) || (twos && j % 2 == 0))
+					continue;
+#pragma GCC unroll 2
+				for (int r = 0; r < np && twos; r++)
+#pragma GCC unroll 16
+					for (int t = 0; t < nt; t++) {
+						ints dt = dots_of(dot[r][0][t], 0);
+
+						if (chains == 2)
+							dt = ints_add(dt, dots_of(dot[r][1][t], 0));
+						sum[r][t] = twos_scaled(type, sum[r][t], dt, &w[r], start[t],
+						                        (g * subs + j) / 2);
+					}
+				if (twos)
 					continue;
 #pragma GCC unroll 2
 				for (int r = 0; r < np; r++) {
@@ -476,10 +606,10 @@ INLINE void super_tile(int type, int np, int nt, enum how how, float *out, int64
 
 #pragma GCC unroll 16
 					for (int t = 0; t < nt; t++) {
-						ints dt = dots_of(dot[r][t / MM_BY], t % MM_BY);
+						ints dt = dots_of(dot[r][0][t / MM_BY], t % MM_BY);
 
 						if (chains == 2)
-							dt = ints_add(dt, dots_of(dot[1][t], 0));
+							dt = ints_add(dt, dots_of(dot[r][1][t], 0));
 						sum[r][t] = ints_scaled(sum[r][t], dt, scale);
 						if (away)
 							KEPT(sum[r][t]);
@@ -516,7 +646,7 @@ INLINE floats small_add(int type, floats y, ints dt, const struct block *w, cons
 INLINE void small_tile(int type, int np, int nt, enum how how, float *out, int64_t stride, struct block *w,
                        const struct act8 *x, const int32_t (*start)[16], int asks, const struct act8 *next, int nb)
 {
-	const int run = run_of(type), chains = chains_of(np, nt);
+	const int run = run_of(type), chains = chains_of(type, np, nt);
 	const int lines = small_lines(type), n_words = type_row(type).words;
 	const int late = scales_late(type, np, nt);
 	ints kept[64 / 4][AHEAD_SHORT];
@@ -530,7 +660,7 @@ INLINE void small_tile(int type, int np, int nt, enum how how, float *out, int64
 	for (int j = 0; j < nb; j++) {
 		ask_acts(type, next, nt, j, 64 / n_words);
 
-		dots dot[2][MM_DOTS_MAX]; /* of two panels, or two chains of one */
+		dots dot[2][2][MM_DOTS_MAX]; /* of each panel, of each chain */
 		ints sum[2][MM_TOKENS_MAX];
 
 		if (asks)
@@ -548,16 +678,16 @@ INLINE void small_tile(int type, int np, int nt, enum how how, float *out, int64
 				const acts xt = acts_of(x[t].qs + at, x[beside(t, nt)].qs + at);
 				const int k = t / MM_BY;
 
-				if (i % run == 0) {
-					dot[0][k] = dots_start(type, start, t, nt, j);
-					dot[1][k] = chains == 2 ? dots_set1(0, 0) : dot[0][k];
+#pragma GCC unroll 2
+				for (int r = 0; r < np; r++) {
+					dots *d = &dot[r][i % chains][k];
+
+					if (i % run == 0) {
+						dot[r][0][k] = dots_start(type, start, t, nt, j);
+						dot[r][1][k] = dots_set1(0, 0);
+					}
+					*d = dots_add(type, *d, r ? b : a, xt);
 				}
-				if (chains == 2 && i % 2)
-					dot[1][k] = dots_add(type, dot[1][k], a, xt);
-				else
-					dot[0][k] = dots_add(type, dot[0][k], a, xt);
-				if (np == 2)
-					dot[1][k] = dots_add(type, dot[1][k], b, xt);
 			}
 			if (!MM_NARROW || ((i + 1) % run && i < n_words - 1))
 				continue;
@@ -567,17 +697,17 @@ INLINE void small_tile(int type, int np, int nt, enum how how, float *out, int64
 				for (int t = 0; t < nt; t++) {
 					if (i < run)
 						sum[r][t] = ints_set1(offset_of(type) ? start[t][j] : sum_start(type));
-					sum[r][t] = ints_scaled(sum[r][t], dots_of(dot[r][t], 0), mults_one());
+					sum[r][t] = ints_scaled(sum[r][t], dots_of(dot[r][0][t], 0), mults_one());
 				}
 		}
 #pragma GCC unroll 2
 		for (int r = 0; r < np; r++)
 #pragma GCC unroll 16
 			for (int t = 0; t < nt; t++) {
-				ints dt = MM_NARROW ? sum[r][t] : dots_of(dot[r][t / MM_BY], t % MM_BY);
+				ints dt = MM_NARROW ? sum[r][t] : dots_of(dot[r][0][t / MM_BY], t % MM_BY);
 
 				if (chains == 2)
-					dt = ints_add(dt, dots_of(dot[1][t], 0));
+					dt = ints_add(dt, dots_of(dot[r][1][t], 0));
 				if (late)
 					kept[j][t] = dt;
 				else
@@ -656,7 +786,7 @@ INLINE int few_least(int most)
 #define MM_CODED_TILE(nt)                                                                      \
 	case nt:                                                                               \
 		if (nt >= tile_least(np, how == FROM_KEPT) && nt <= tile_most(np))             \
-			super_tile(type, np, nt, how, out, stride, w, x, start, 0, NULL);      \
+			super_tile(type, np, nt, how, 0, out, stride, w, x, start, 0, NULL);   \
 		break;
 #define MM_CODED_TILES(name, type_, np_, how_)                                                                  \
 	static __attribute__((noinline)) void MM(name)(int nt, float *out, int64_t stride, struct block *w,     \
@@ -701,8 +831,10 @@ MM_CODED(ready, 1, FROM_KEPT)
 	do {                                                                                                     \
 		if (nt < (least) || nt > most)                                                                   \
 			break;                                                                                   \
-		if (super)                                                                                       \
-			super_tile(type, np, nt, how, y, stride, w, x + t, start + t, t ? 0 : n, next);          \
+		if (super && twos)                                                                               \
+			super_tile(type, np, nt, how, 1, y, stride, w, x + t, start + t, t ? 0 : n, next);       \
+		else if (super)                                                                                  \
+			super_tile(type, np, nt, how, 0, y, stride, w, x + t, start + t, t ? 0 : n, next);       \
 		else                                                                                             \
 			small_tile(type, np, nt, how, y, stride, w, x + t, start + t, t ? 0 : n, next, small);   \
 	} while (0)
@@ -729,6 +861,8 @@ INLINE void super_begin(int type, int np, int n, struct block *w)
 		scales_of(&w->s, type, w->p);
 		w->d = floats_f16(super_d(type, w->p));
 	}
+	if (twos_pay(type, np, n))
+		twos_scales(type, w);
 	if (type_row(type).min)
 		w->dmin = floats_f16(super_d(type, w->p) + QN_PANEL);
 	else if (offset_apart(type))
@@ -750,6 +884,7 @@ INLINE void mm_panels(int type, int super, int np, int ready, float *out, const 
 	/* Of two neighbours neither is followed by the other. */
 	const int64_t skip = np == 2 && p1 == p0 + size ? size : 0;
 	struct block w[2]; /* not initialized whole: that is 8 KB */
+	const int by_two = twos_pay(type, np, n), starts = offset_of(type) && !(super && offset_apart(type));
 	_Alignas(64) int32_t start[MM_CALL][16];
 
 #pragma GCC unroll 2
@@ -773,9 +908,8 @@ INLINE void mm_panels(int type, int super, int np, int ready, float *out, const 
 #pragma GCC unroll 2
 			for (int r = 0; r < np; r++)
 				unpack(type, super, &w[r], small);
-		if (offset_of(type) && !(super && offset_apart(type)))
-			for (int t = 0; t < n; t++)
-				starts_of(type, super, start[t], x + t);
+		for (int t = 0; t < n && starts && !by_two; t++)
+			starts_of(type, super, start[t], x + t);
 		for (int t = 0, nt; t < n; t += nt) {
 			float *y = out + t * QN_PANEL;
 			const struct act8 *next = NULL;
@@ -784,6 +918,15 @@ INLINE void mm_panels(int type, int super, int np, int ready, float *out, const 
 			nt = (units / tiles + (longer-- > 0)) * MM_BY;
 			if (MM_BY == 2 && nt > n - t)
 				nt = n - t;
+
+			const int twos = by_two && twos_of(type, x + t, nt);
+
+			for (int k = t; k < t + nt && starts && by_two; k++) {
+				if (twos)
+					twos_start(type, start[k], x + k);
+				else
+					starts_of(type, super, start[k], x + k);
+			}
 			if (is_coded(type)) {
 				if (ready)
 					coded_tile_ready(type, nt, y, stride, w, x + t, start + t);

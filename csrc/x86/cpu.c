@@ -72,19 +72,20 @@ static void set_ahead(void)
 {
 	uint32_t max, vendor, a, b, c, d;
 
-	qn_ahead = qn_ahead_short = qn_ahead_lanes = 0;
+	qn_ahead = qn_ahead_short = qn_ahead_pair = qn_ahead_lanes = 0;
 	if (!__get_cpuid(0, &max, &vendor, &c, &d) || !__get_cpuid(1, &a, &b, &c, &d))
 		return;
 
 	const uint32_t family = (a >> 8 & 15) + (a >> 20 & 255);
 
 	if (vendor == signature_INTEL_ebx) {
-		qn_ahead = qn_ahead_short = 2304;
+		qn_ahead = qn_ahead_short = qn_ahead_pair = 2304;
 		qn_ahead_lanes = 1;
 	} else if (vendor == signature_AMD_ebx && family >= 0x1a) {
 		qn_ahead = qn_ahead_short = 9216;
+		qn_ahead_pair = 4608;
 	} else if (vendor == signature_AMD_ebx) {
-		qn_ahead = 4608;
+		qn_ahead = qn_ahead_pair = 4608;
 	}
 }
 

@@ -65,6 +65,21 @@ static inline __m256i round_256(int8_t *y, const float *x, const float *inv)
 	return _mm512_cvtepi32_epi16(LANES_APART(_mm512_add_epi32, sum[0], sum[2], 0x88, 0xdd));
 }
 
+/* The largest sum of 16 magnitudes of 256 bytes. */
+static inline int32_t most_of_16(const int8_t *q)
+{
+	__m512i most = _mm512_setzero_si512();
+
+#pragma GCC unroll 4
+	for (int j = 0; j < 4; j++) { /* sums of 8, of which two are of one 16 */
+		const __m512i size = _mm512_abs_epi8(_mm512_loadu_si512(q + 64 * j));
+		const __m512i sum = _mm512_sad_epu8(size, _mm512_setzero_si512());
+
+		most = _mm512_max_epi32(most, _mm512_add_epi32(sum, _mm512_shuffle_epi32(sum, 0x4e)));
+	}
+	return _mm512_reduce_max_epi32(most);
+}
+
 #undef LANES_APART
 
 static void VEC(quantize_256)(void *block, const float *x, int n, enum qn_act kind)
@@ -94,6 +109,7 @@ static void VEC(quantize_256)(void *block, const float *x, int n, enum qn_act ki
 		_mm256_storeu_si256((void *)y->sum16, sum16);
 		_mm_storeu_si128((void *)y->sum32, _mm256_cvtepi32_epi16(sum32));
 		y->d = _mm256_cvtss_f32(max);
+		y->most16 = most_of_16(y->qs);
 		memset(y->unused, 0, sizeof y->unused);
 		return;
 	}
