@@ -212,18 +212,15 @@ func overwrites(op kernel.Op, b kernel.Buf, width int) bool {
 	return false
 }
 
-// divideLayers returns where layers are divided among the ranks: by the bytes of their weights, of which rank 0 has those of
-// the outputs as well, where nothing but buffers is handed on. With few such places some ranks have no layers.
+// divideLayers returns where layers are divided among the ranks: by the bytes of their weights, where nothing but buffers
+// is handed on. With few such places some ranks have no layers. The outputs, which rank 0 computes, do not count: passes that are
+// in flight together want none.
 func (s *staging) divideLayers() []int {
 	n := len(s.whole.Layers)
 	bytes, sum := make([]int, n), 0
 	for il, ops := range s.whole.Layers {
 		bytes[il] = 1 + matrixBytes(ops)
 		sum += bytes[il]
-	}
-	head := 0
-	for _, o := range s.whole.Outputs {
-		head += matrixBytes(o.Ops)
 	}
 	var may []int
 	for at := 1; at < n; at++ {
@@ -235,10 +232,10 @@ func (s *staging) divideLayers() []int {
 	for r := range s.n {
 		parts += s.share(r)
 	}
-	cuts, done, before, at := []int{0}, 0, head, 0
+	cuts, done, before, at := []int{0}, 0, 0, 0
 	for r := range s.n - 1 {
 		done += s.share(r)
-		target, best, least := float64(head+sum)*float64(done)/float64(parts), n, 0.0
+		target, best, least := float64(sum)*float64(done)/float64(parts), n, 0.0
 		for i, c := range may {
 			left := len(may) - i - 1
 			if c <= cuts[r] || left < s.n-2-r && best < n {
@@ -252,7 +249,7 @@ func (s *staging) divideLayers() []int {
 			}
 		}
 		cuts = append(cuts, best)
-		before, at = head, 0
+		before, at = 0, 0
 	}
 	return append(cuts, n)
 }
