@@ -14,8 +14,8 @@ import (
 )
 
 // Flags of the program that packages below speak of, where no caller of this package comes: keys and values in tiers, NUMA
-// nodes, shifted contexts, streamed weights, merged adapters, quantization, and the conversion of adapters.
-var notHere = []string{"--kv-tiers", "--numa", "--context-shift", "--imatrix", "--base", "--calibration-memory", "--allow-requantize"}
+// nodes, shifted contexts, streamed weights, merged adapters, quantization, the conversion of adapters, and ranks.
+var notHere = []string{"--kv-tiers", "--numa", "--split", "--context-shift", "--imatrix", "--base", "--calibration-memory", "--allow-requantize"}
 
 // Each flag that a text of the packages below names is an option's name to callers, or known not to reach them.
 func TestFlagsAreOptions(t *testing.T) {

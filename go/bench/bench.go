@@ -183,7 +183,7 @@ func (b *run) roofline(threads int) (*measure.Roofline, error) {
 	defer pool.Close()
 	r, err := measure.NewRoofline(pool, place.Places)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w; --no-roofline skips this", err)
 	}
 	b.roofs[threads] = &r
 	return &r, nil

@@ -112,8 +112,8 @@ func (m *Machine) Place(n int) Placement {
 		p.Why += fmt.Sprintf("; fewer threads than the %d NUMA nodes, so they are not spread over these", nodes)
 	}
 	if nodes := len(m.domains()); nodes > MaxPlaces && m.NUMA != NUMAOff && m.NUMA != NUMAIsolate {
-		p.Why += fmt.Sprintf("; this machine has %d NUMA nodes, and threads are spread over %d at most: give --numa off, or --cpu-range "+
-			"for some of them", nodes, MaxPlaces)
+		p.Why += fmt.Sprintf("; this machine has %d NUMA nodes, and threads are spread over %d at most: give --numa off, or the "+
+			"CPUs of some of them", nodes, MaxPlaces)
 	}
 	if cpus != nil && m.Pinning != PinNever && (m.Pinning == PinAlways || m.restricted || n >= m.Cores()) {
 		p.CPUs = cpus

@@ -24,7 +24,7 @@ func (b *Bench) attention(kv KV, yield func(*Result) error) error {
 		blocks := (b.Depth + n + kernel.KVBlock - 1) / kernel.KVBlock
 		layers := min(len(b.Memory)/layer/blocks, mostLayers)
 		if layers == 0 {
-			return fmt.Errorf("%d positions need %d bytes, there are %d; give a smaller --n-depth or more --memory",
+			return fmt.Errorf("%d positions need %d bytes, there are %d; want fewer, or more memory",
 				b.Depth+n, blocks*layer, len(b.Memory))
 		}
 		r := &Result{Kernel: Attention, Type: kv.Name, Tokens: n, Depth: b.Depth}

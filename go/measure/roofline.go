@@ -49,7 +49,7 @@ func NewRoofline(pool *kernel.Pool, places []machine.Place) (r Roofline, err err
 		return r, err
 	}
 	if !(r.ReadBytesPerSec > 0 && r.Int8MACPerSec > 0) || math.IsInf(r.ReadBytesPerSec+r.Int8MACPerSec, 0) {
-		return Roofline{}, fmt.Errorf("measured %g bytes/s and %g multiply-adds/s, which cannot be; --no-roofline skips this", r.ReadBytesPerSec, r.Int8MACPerSec)
+		return Roofline{}, fmt.Errorf("measured %g bytes/s and %g multiply-adds/s, which cannot be", r.ReadBytesPerSec, r.Int8MACPerSec)
 	}
 	return r, nil
 }
