@@ -28,7 +28,7 @@ func TestUsageErrors(t *testing.T) {
 		args  []string
 		words []string // in the message: the flag, the value, what would work
 	}{
-		{[]string{"rnu"}, []string{`"rnu"`, "did you mean run or rm?"}},
+		{[]string{"rnu"}, []string{`"rnu"`, "did you mean run or rm"}},
 		{[]string{"frobnicate", "-x"}, []string{`"frobnicate"`, "run", "inspect"}},
 		{[]string{"--frobnicate"}, []string{"--frobnicate"}},
 		{[]string{"help", "frobnicate"}, []string{`"frobnicate"`}},
