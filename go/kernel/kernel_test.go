@@ -377,7 +377,8 @@ func TestNewPlanRejects(t *testing.T) {
 func TestDescribe(t *testing.T) {
 	all := []Op{Adapt{}, StoreKV{}, Attend{}, Select{}, Compress{}, Conv{}, Decay{}, Delta{}, Matmul{}, MoeRoute{}, MoeGather{},
 		MoeCombine{}, NGram{}, Embed{}, RopeTable{}, Gather{}, Norm{}, NormRows{}, ToAct{}, Gate{}, XIELU{}, Scan{}, Sparse{},
-		Match{}, Mix{}, MixByScores{}, Blend{}, Connect{}, Agree{}, WKV{}, LRU{}, Share{}, Input{}, MoeHeads{}}
+		Match{}, Mix{}, MixByScores{}, Blend{}, Connect{}, Agree{}, WKV{}, LRU{}, Share{}, Input{}, MoeHeads{},
+		Loss{}, Scatter{}, BackX{}, BackLow{}, BackNorm{}, BackGate{}, BackStoreKV{}, BackAttend{}}
 	var kinds []string
 	for _, op := range all {
 		kinds = append(kinds, kindOf(op))
