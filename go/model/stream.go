@@ -116,6 +116,7 @@ func (s *Survey) openStream(w *weights, o Options) (*layerStream, error) {
 	}
 	ls.store.Spread(o.Nodes)
 	ls.place(o.Nodes)
+	ls.store.Begin()
 	return ls, nil
 }
 

@@ -141,7 +141,8 @@ func divide(units []Unit, limit uint64) (p parts, pinned int) {
 }
 
 // NewStore returns a Store of the units of a layout, none of them in memory. It takes ownership of the
-// Reader. The limit must be at least Least.
+// Reader. The limit must be at least Least. Nothing is read before Begin, or the first Need: until then Spread and Place
+// decide where pages will be.
 func NewStore(l *Layout, r *Reader, limit uint64) (*Store, error) {
 	space, err := mem.Space(uint64(l.Bytes), "streamed weights")
 	if err != nil {
@@ -167,7 +168,7 @@ func NewStore(l *Layout, r *Reader, limit uint64) (*Store, error) {
 		}
 	}
 	s.stats.How, s.stats.Least = r.How(), Least(l.Units)
-	s.SetLimit(limit)
+	s.divide(limit)
 	return s, nil
 }
 
@@ -191,6 +192,13 @@ func (s *Store) Bytes() []byte { return s.space.Bytes() }
 func (s *Store) SetLimit(limit uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.divide(limit)
+	s.readAhead()
+	s.arrived.Broadcast() // there may be room now for who waits
+}
+
+// divide divides a limit, and evicts what exceeds it.
+func (s *Store) divide(limit uint64) {
 	units := make([]Unit, len(s.units))
 	for i := range s.units {
 		units[i] = s.units[i].Unit
@@ -206,11 +214,10 @@ func (s *Store) SetLimit(limit uint64) {
 	}
 	s.shrink()
 	s.trim()
-	s.readAhead()
-	s.arrived.Broadcast() // there may be room now for who waits
 }
 
-// Begin starts reading the units that are used first, before the first Need.
+// Begin starts reading the units that are used first, before the first Need. What Spread and Place asked comes before it:
+// pages stay where they are once something was read into them.
 func (s *Store) Begin() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -105,6 +105,28 @@ func holds(t *testing.T, s *Store, f *faulty, numbers ...int) {
 	}
 }
 
+// A new store reads nothing before it is told to begin, so that its memory can be placed: not the first pages either.
+func TestBegin(t *testing.T) {
+	f, l := layers(9, 30000, 0)
+	s := open_(t, f, l, math.MaxInt64)
+	if st := s.Stats(); st.Present != 0 || resident(t, s) != 0 || f.reads.Load() != 0 {
+		t.Errorf("%d bytes of a new store are present, %d in memory, after %d reads", st.Present, resident(t, s), f.reads.Load())
+	}
+	s.Spread([]int{-1, -1})
+	s.Place(0, l.Bytes, -1)
+	s.Begin()
+	if st := s.Stats(); st.Present == 0 {
+		t.Error("it has begun to read nothing")
+	}
+	for i := range l.Units {
+		if err := s.Need(i); err != nil {
+			t.Fatal(err)
+		}
+		holds(t, s, f, i)
+		s.Release(i)
+	}
+}
+
 // Passes through all units, in any limit from the least on, find what the file has, keep within the limit, and read
 // no more of units than what does not stay.
 func TestPasses(t *testing.T) {
