@@ -423,20 +423,28 @@ static int check(const struct plan *p, const struct qn_op *op)
 
 /*
  * Items of a place: of each active matrix, its panels of each operand that lie there, a few at a time, in order; of an
- * operand that is in one place those that would. Where operands lie in other places than those of the threads, all are
- * of one place.
+ * operand that is in one place, as many as the place has threads for.
  */
 struct share {
 	int64_t first[3], end[3], items[3]; /* panels of each operand, and the items that they make */
 	int64_t each;                       /* items of a matrix */
 };
 
-static int64_t share_of(struct share *s, const struct operand *o, int parts, int size, int k, int places)
+/* The first panel of an operand for place k. */
+static int64_t share_begin(const struct run *c, const struct operand *o, int k, int places)
+{
+	if (places == 1 || mat_places(o->m) > 1)
+		return part_begin(o->panels, k, places);
+	return o->panels * pool_before(c->pool, k) / c->nth;
+}
+
+static int64_t share_of(const struct run *c, struct share *s, const struct operand *o, int parts, int size, int k,
+                        int places)
 {
 	s->each = 0;
 	for (int i = 0; i < parts; i++) {
-		s->first[i] = part_begin(o[i].panels, k, places);
-		s->end[i] = part_begin(o[i].panels, k + 1, places);
+		s->first[i] = share_begin(c, &o[i], k, places);
+		s->end[i] = share_begin(c, &o[i], k + 1, places);
 		s->items[i] = (s->end[i] - s->first[i] + size - 1) / size;
 		s->each += s->items[i];
 	}
@@ -444,15 +452,17 @@ static int64_t share_of(struct share *s, const struct operand *o, int parts, int
 }
 
 /*
- * Places that the panels of all operands are dealt in: the pool's, or 1. Threads of a place read the same panels of a
- * matrix in each pass, whoever decides where its pages are: a mapped file's are where they were read first.
+ * Places that the panels of all operands are dealt in: the pool's, or 1 where some lie in other places than those of
+ * the threads. Of matrices that lie in one place, and that all tokens use, threads of a place read the same panels in
+ * each pass: streamed ones are placed for them. Experts and heads that lie in one place are dealt as one: the few
+ * panels of each divide unevenly.
  */
 static int places_of(const struct run *c, const struct qn_op *op)
 {
 	const int places = pool_places(c->pool);
 
 	for (int i = 0; i < op->matmul.n_mat; i++)
-		if (mat_places(&op->matmul.mat[i]) != places && mat_places(&op->matmul.mat[i]) != 1)
+		if (mat_places(&op->matmul.mat[i]) != places && (mat_places(&op->matmul.mat[i]) > 1 || n_mat(op) > 1))
 			return 1;
 	return places;
 }
@@ -501,7 +511,7 @@ static void run(struct run *c, const struct qn_op *op)
 			active.n += route.offset[e] < route.offset[e + 1];
 	}
 	for (int k = 0; k < places; k++)
-		all[k] = active.n * share_of(&s, o, parts, size, k, places);
+		all[k] = active.n * share_of(c, &s, o, parts, size, k, places);
 	place = places - 1;
 	end = places == 1 ? all[0] : 0;
 	begin = places == 1 ? 0 : INT64_MAX; /* s is not of the place where items begin */
@@ -520,7 +530,7 @@ static void run(struct run *c, const struct qn_op *op)
 			while (i >= end) {
 				begin = end;
 				end += all[++place];
-				share_of(&s, o, parts, size, place, places);
+				share_of(c, &s, o, parts, size, place, places);
 			}
 			rest = (i - begin) % s.each;
 			if (op->rows == QN_ROWS_PAIR) {

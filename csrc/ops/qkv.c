@@ -46,8 +46,8 @@ static int check(const struct plan *p, const struct qn_op *o)
 static void run(struct run *c, const struct qn_op *o)
 {
 	const struct qn_qkv *op = &o->qkv;
-	/* An item is a kv head of a token, with the query heads that share it. Places have as many each. */
-	const int places = head_places(c, &op->heads), heads = op->heads.n_head_kv / places;
+	/* An item is a kv head of a token, with the query heads that share it. Places of a group have as many each. */
+	const int places = op->q_only ? 1 : head_places(c, &op->heads), heads = op->heads.n_head_kv / places;
 	const int64_t n = (int64_t)c->batch->n_tok * heads;
 	const int group = op->heads.n_head / op->heads.n_head_kv;
 	int64_t each[QN_PLACES_MAX], i;

@@ -366,6 +366,11 @@ int pool_places(const struct qn_pool *p)
 	return p->n_places;
 }
 
+int pool_before(const struct qn_pool *p, int k)
+{
+	return k < p->n_places ? p->places[k].first : p->n;
+}
+
 /* Items of place k of several, and the first; and how many of them its threads have as their own. */
 static int64_t items_of(const struct qn_pool *p, const struct deal *d, int k, int64_t *first, int64_t *own)
 {

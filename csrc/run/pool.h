@@ -21,6 +21,9 @@ void pool_run(struct qn_pool *pool, job_fn *fn, void *arg);
 /* Places that the pool's threads are in. */
 int pool_places(const struct qn_pool *pool);
 
+/* Threads of the places before place k, which may be the number of places. */
+int pool_before(const struct qn_pool *pool, int k);
+
 /* Every thread of the job waits here for the others. */
 void pool_barrier(struct qn_pool *pool, int ith);
 

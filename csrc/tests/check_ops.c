@@ -974,10 +974,12 @@ static void attend_alone(const struct scene *s, struct qn_pool *pool)
 	}
 }
 
-/* Queries alone: keys, values and the KV pool stay. */
+/* Queries alone: keys, values and the KV pool stay, and the groups are not looked at. */
 static void queries(struct scene *s, struct qn_pool *pool)
 {
+	struct tiny_run r = *s->r;
 	struct qn_op op = {0};
+	struct scene alone;
 
 	for (int i = 0; i < s->t->n_ops; i++)
 		if (s->t->ops[i].kind == QN_OP_QKV)
@@ -987,7 +989,10 @@ static void queries(struct scene *s, struct qn_pool *pool)
 	for (int b = 0; b < N_BUFS; b++)
 		memcpy(s->was[b], s->r->bufs[b].data, s->r->bytes[b]);
 	memcpy(s->kv_was, s->kv, (size_t)s->t->kv_bytes);
-	run(s, pool);
+	r.batch.groups = NULL;
+	alone = *s;
+	alone.r = &r;
+	run(&alone, pool);
 	qkv(s);
 	untouched(s);
 	for (int t = 0; t < s->r->batch.n_tok; t++)
