@@ -35,10 +35,12 @@ type Follower struct {
 	room   []byte
 	asked  uint32 // the number of the question that is answered next
 
-	adapters []*Adapter  // by number
-	incoming *mem.Region // the file of an adapter
-	shards   []int       // of it
-	read     int         // bytes of it that have come
+	adapters []*Adapter         // by number: those of batches
+	loaded   map[int32]*Adapter // by number: they came since rank 0 has last decided on adapters
+	next     *Runner            // with those that it decides on now: see Runner.with
+	incoming *mem.Region        // the file of an adapter
+	shards   []int              // of it
+	read     int                // bytes of it that have come
 }
 
 // errQuit ends a follower.
@@ -47,7 +49,16 @@ var errQuit = errors.New("rank 0 has ended")
 // Run follows rank 0 until that quits, which is no error. What it cannot do it tells rank 0, which ends the group.
 func (f *Follower) Run(ctx context.Context) error {
 	defer f.close()
-	defer context.AfterFunc(ctx, f.Group.Break)()
+	broken := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(broken)
+		f.Group.Break()
+	})
+	defer func() {
+		if !stop() { // the caller closes the group next
+			<-broken
+		}
+	}()
 	f.room = make([]byte, mostMessage)
 	for {
 		msg, err := f.Group.Recv(0, f.room, 0)
@@ -119,7 +130,7 @@ func (f *Follower) follow(ctx context.Context, kind byte, body []byte) (err erro
 		return f.pass(kind, body)
 	case msgUnits, msgMove, msgAge, msgRead, msgWrite:
 		return f.state(kind, body)
-	case msgFile, msgPart, msgAdapter, msgAdapters:
+	case msgFile, msgPart, msgAdapter, msgAdapters, msgAdapted:
 		return f.adapter(ctx, kind, body)
 	}
 	return fmt.Errorf("message %q of rank 0 is not known: %w", kind, ErrRank)
@@ -355,6 +366,7 @@ func (f *Follower) sleep() {
 		f.mover.Close()
 		f.mover = nil
 	}
+	f.drop()
 	if f.runner != nil {
 		f.runner.Close()
 		f.runner = nil
@@ -412,7 +424,7 @@ func (f *Follower) close() {
 			a.Close()
 		}
 	}
-	for _, r := range append(f.units, f.rows, f.incoming) {
+	for _, r := range append(f.units, f.rows) {
 		if r != nil {
 			r.Close()
 		}
@@ -423,5 +435,5 @@ func (f *Follower) close() {
 	if f.file != nil {
 		f.file.Close()
 	}
-	f.units, f.rows, f.taken, f.survey, f.adapters, f.incoming, f.file = nil, nil, nil, nil, nil, nil, nil
+	f.units, f.rows, f.taken, f.survey, f.adapters, f.file = nil, nil, nil, nil, nil, nil
 }

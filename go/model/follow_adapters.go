@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -23,13 +24,20 @@ func (f *Follower) adapter(ctx context.Context, kind byte, body []byte) error {
 		f.read += copy(f.incoming.Bytes()[f.read:], body)
 		return nil
 	}
+	w := words(body)
 	var err error
-	if w := words(body); kind == msgAdapters {
-		err = f.busy(func() error { return f.adapt(w) })
-	} else if len(w) != 1 || w[0] < 0 || w[0] >= mostAdapters {
-		return fmt.Errorf("the number of an adapter of rank 0 is %d: %w", w, ErrRank)
-	} else {
-		err = f.busy(func() error { return f.loadAdapter(ctx, int(w[0])) })
+	switch {
+	case kind == msgAdapters:
+		err = f.busy(func() error { return f.prepare(w) })
+	case len(w) != 1 || w[0] < 0 || w[0] >= mostAdapters:
+		return fmt.Errorf("of an adapter of rank 0 there is %d: %w", w, ErrRank)
+	case kind == msgAdapter:
+		err = f.busy(func() error { return f.loadAdapter(ctx, w[0]) })
+	case w[0] == 1:
+		return f.adapt()
+	default:
+		f.drop()
+		return nil
 	}
 	return f.answered(f.answer(nil, err), err)
 }
@@ -50,12 +58,13 @@ func (f *Follower) beginFile(body []byte) error {
 		all += uint64(n)
 	}
 	f.read = 0
+	f.forget()
 	f.incoming, _ = f.Budget.Alloc("the file of an adapter", all) // who is to load it says so
 	return nil
 }
 
 // loadAdapter loads the adapter whose file has come.
-func (f *Follower) loadAdapter(ctx context.Context, number int) error {
+func (f *Follower) loadAdapter(ctx context.Context, number int32) error {
 	file := f.incoming
 	f.incoming = nil
 	if file == nil {
@@ -73,37 +82,82 @@ func (f *Follower) loadAdapter(ctx context.Context, number int) error {
 	if err != nil {
 		return err
 	}
-	for len(f.adapters) <= number {
-		f.adapters = append(f.adapters, nil)
-	}
-	if old := f.adapters[number]; old != nil { // it was never used: rank 0 has told of it, and then could not use it
+	f.unprepare() // which may be with the one that this replaces
+	if old := f.loaded[number]; old != nil {
 		old.Close()
 	}
-	f.adapters[number] = a
+	if f.loaded == nil {
+		f.loaded = map[int32]*Adapter{}
+	}
+	f.loaded[number] = a
 	return nil
 }
 
-// adapt makes the adapters of these numbers, and no others, those of batches.
-func (f *Follower) adapt(numbers []int32) error {
-	list := slices.Clone(f.adapters)
-	for i := range list {
-		if !slices.Contains(numbers, int32(i)) {
-			list[i] = nil
-		}
-	}
+// prepare allocates what a runner with the adapters of these numbers, and no others, has.
+func (f *Follower) prepare(numbers []int32) error {
+	f.unprepare()
+	var list []*Adapter
 	for _, n := range numbers {
-		if int(n) >= len(list) || list[n] == nil {
+		a := f.loaded[n]
+		if a == nil && n >= 0 && int(n) < len(f.adapters) {
+			a = f.adapters[n]
+		}
+		if a == nil {
 			return fmt.Errorf("adapter %d of rank 0 is not here", n)
 		}
+		list = append(list, make([]*Adapter, max(int(n)+1-len(list), 0))...)
+		list[n] = a
 	}
-	if err := f.runner.SetAdapters(list); err != nil {
-		return err
+	next, err := f.runner.with(list)
+	if err == nil {
+		f.next = next
 	}
-	for i, a := range f.adapters {
-		if a != nil && list[i] == nil {
+	return err
+}
+
+// adapt makes the adapters of batches those that were prepared, and closes the others.
+func (f *Follower) adapt() error {
+	if f.next == nil {
+		return fmt.Errorf("adapters of rank 0 that were not prepared: %w", ErrRank)
+	}
+	old := f.adapters
+	f.adapters = f.next.adapters
+	f.runner.adopt(f.next)
+	f.next = nil
+	for _, a := range f.adapters {
+		maps.DeleteFunc(f.loaded, func(_ int32, b *Adapter) bool { return a == b })
+	}
+	f.drop()
+	for _, a := range old {
+		if a != nil && !slices.Contains(f.adapters, a) {
 			a.Close()
 		}
 	}
-	f.adapters = list
 	return nil
+}
+
+// unprepare releases what a runner would have had.
+func (f *Follower) unprepare() {
+	if f.next != nil {
+		f.next.Close()
+		f.next = nil
+	}
+}
+
+// drop releases what was loaded, or came, for adapters that batches do not have.
+func (f *Follower) drop() {
+	f.unprepare()
+	for _, a := range f.loaded {
+		a.Close()
+	}
+	f.loaded = nil
+	f.forget()
+}
+
+// forget releases the file of an adapter that was not loaded.
+func (f *Follower) forget() {
+	if f.incoming != nil {
+		f.incoming.Close()
+		f.incoming = nil
+	}
 }

@@ -46,7 +46,8 @@ const (
 	msgFile     = 'F' // lengths of the shards of an adapter's file, as JSON
 	msgPart     = 'D' // its next bytes
 	msgAdapter  = 'E' // the number of the adapter whose file that was; answered
-	msgAdapters = 'Y' // numbers of those that batches may have from now on; answered
+	msgAdapters = 'Y' // numbers of those that batches may have from the next message on; answered
+	msgAdapted  = 'Z' // whether they do, 1 or 0: then those that were loaded for it are dropped
 
 	msgReady = 'R' // the number of the question, and what it is answered with
 	msgBusy  = 'B' // the answer will come

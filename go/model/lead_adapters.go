@@ -2,7 +2,6 @@ package model
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 )
 
@@ -39,37 +38,44 @@ func (l *Lead) share(ctx context.Context, number int, a *Adapter) error {
 	return l.ready(ctx, nil)
 }
 
-// adapters has the other ranks use these adapters, as Runner.SetAdapters does. Where one cannot, none does.
-func (l *Lead) adapters(ctx context.Context, before, after []*Adapter) error {
+// adapters has the other ranks use these adapters, as Runner.SetAdapters does. Where one cannot, none does: each allocates what
+// it needs beside what it has, and changes to it, or drops it, when all have answered.
+func (l *Lead) adapters(ctx context.Context, list []*Adapter) error {
 	if l == nil {
 		return nil
 	}
-	for i, a := range after {
-		if a == nil || a.file == nil {
+	err := l.prepare(ctx, list)
+	if err != nil {
+		_ = l.words(msgAdapted, []int32{0}) // it fails if the ranks are lost, which err says
+		return err
+	}
+	if err := l.words(msgAdapted, []int32{1}); err != nil {
+		return err
+	}
+	for _, a := range list {
+		if a != nil && a.file != nil {
+			a.file.Close()
+			a.file = nil
+		}
+	}
+	return nil
+}
+
+// prepare has the other ranks load what they have not, and get ready to use these adapters.
+func (l *Lead) prepare(ctx context.Context, list []*Adapter) error {
+	var numbers []int32
+	for i, a := range list {
+		if a == nil {
+			continue
+		}
+		if numbers = append(numbers, int32(i)); a.file == nil {
 			continue
 		}
 		if err := l.share(ctx, i, a); err != nil {
 			return fmt.Errorf("an adapter is not on all ranks: %w", err)
 		}
-		a.file.Close()
-		a.file = nil
 	}
-	err := l.use(ctx, after)
-	if err != nil {
-		_ = l.use(ctx, before) // who has it already keeps it
-	}
-	return err
-}
-
-func (l *Lead) use(ctx context.Context, list []*Adapter) error {
-	msg := append(l.msg[:0], msgAdapters)
-	for i, a := range list {
-		if a != nil {
-			msg = binary.LittleEndian.AppendUint32(msg, uint32(i))
-		}
-	}
-	l.msg = msg
-	if err := l.send(msg); err != nil {
+	if err := l.words(msgAdapters, numbers); err != nil {
 		return err
 	}
 	return l.ready(ctx, nil)

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"context"
 	"errors"
 	"math"
 	"testing"
@@ -45,5 +46,29 @@ func TestAnswers(t *testing.T) {
 	err := ask(func(f *Follower) { _ = Decline(f.Group, errors.New("no file")) })
 	if err == nil || err.Error() != "rank 1: no file: "+ErrRank.Error() {
 		t.Errorf("declined: %v", err)
+	}
+}
+
+// Who follows can be told to end at the moment when rank 0 quits, and the group is closed then.
+func TestEndsTwice(t *testing.T) {
+	t.Parallel()
+	for range 50 {
+		group, err := kernel.ThreadRanks(2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			err := (&Follower{Group: group[1]}).Run(ctx)
+			group[1].Close()
+			ended <- err
+		}()
+		Dismiss(group[0])
+		cancel()
+		if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		group[0].Close()
 	}
 }

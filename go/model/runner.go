@@ -243,33 +243,45 @@ func (r *Runner) chosen() *plans {
 // SetAdapters replaces the adapters that sequences of a batch refer to by number (nil: none). If it fails,
 // nothing has changed.
 func (r *Runner) SetAdapters(adapters []*Adapter) error {
-	if !slices.ContainsFunc(adapters, func(a *Adapter) bool { return a != nil }) {
-		if r.adapted != nil {
-			r.adapted.close()
-			r.adapted = nil
-		}
-		err := r.lead.adapters(context.Background(), r.adapters, adapters)
-		r.adapters = adapters
-		return err
-	}
-	base, p, err := r.model.adapted(adapters)
+	next, err := r.with(adapters)
 	if err != nil {
 		return err
 	}
-	next := &Runner{weights: r.weights}
-	if err = next.lay(base, p, r.config); err == nil {
-		err = r.lead.adapters(context.Background(), r.adapters, adapters)
-	}
-	if err != nil {
+	if err := r.lead.adapters(context.Background(), adapters); err != nil {
 		next.Close()
 		return err
 	}
-	old := Runner{plans: r.plans, adapted: r.adapted, bufs: r.bufs, region: r.region, work: r.work}
-	r.plans, r.adapted, r.bufs, r.region, r.work = next.plans, next.adapted, next.bufs, next.region, next.work
-	r.nOut, r.ran, r.kept, r.nNext = 0, 0, 0, 0
-	r.adapters = adapters
-	old.Close()
+	r.adopt(next)
 	return nil
+}
+
+// with allocates what a runner with other adapters has. The caller has it adopted, or closes it.
+func (r *Runner) with(adapters []*Adapter) (next *Runner, err error) {
+	next = &Runner{weights: r.weights, adapters: adapters}
+	if !slices.ContainsFunc(adapters, func(a *Adapter) bool { return a != nil }) {
+		return next, nil
+	}
+	base, p, err := r.model.adapted(adapters)
+	if err == nil {
+		err = next.lay(base, p, r.config)
+	}
+	if err != nil {
+		next.Close()
+		return nil, err
+	}
+	return next, nil
+}
+
+// adopt makes what `with` has allocated the runner's. It cannot fail. Without adapters the buffers stay.
+func (r *Runner) adopt(next *Runner) {
+	old := Runner{adapted: r.adapted}
+	if r.adapted = next.adapted; next.plans != nil {
+		old.plans, old.bufs, old.region, old.work = r.plans, r.bufs, r.region, r.work
+		r.plans, r.bufs, r.region, r.work = next.plans, next.bufs, next.region, next.work
+		r.nOut, r.ran, r.kept, r.nNext = 0, 0, 0, 0
+	}
+	r.adapters = next.adapters
+	old.Close()
 }
 
 // lay allocates buffers and plans for both programs. The second has all buffers of the first, and more.
