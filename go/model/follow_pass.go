@@ -39,7 +39,11 @@ func (f *Follower) pass(kind byte, body []byte) error {
 		if !f.model.Drafts() {
 			return fmt.Errorf("a draft of a model that does not draft: %w", ErrRank)
 		}
-		f.runner.KeepNext(words(body))
+		next := words(body)
+		if err := f.known(next); err != nil {
+			return err
+		}
+		f.runner.KeepNext(next)
 	case msgStep:
 		return f.step(body)
 	}
@@ -53,6 +57,18 @@ func (f *Follower) take(body []byte) error {
 		rows = mem.Float32s(f.rows.Bytes())
 	}
 	return f.runner.batch.Take(body, rows, f.runner.brings)
+}
+
+// known returns an error unless the layer that drafts has embeddings of all these tokens: a head's table may have more rows than
+// the model's.
+func (f *Follower) known(ids []int32) error {
+	n := int32(max(f.model.Config.NVocab, f.model.Config.Head.NTable))
+	for _, id := range ids {
+		if id < 0 || id >= n {
+			return fmt.Errorf("token %d of rank 0, want 0 to %d: %w", id, n-1, ErrRank)
+		}
+	}
+	return nil
 }
 
 // step computes a step of the layer that drafts.
@@ -70,9 +86,10 @@ func (f *Follower) step(body []byte) error {
 	rows := next(int(next(1)[0]))
 	var hidden [][]float32
 	for range next(1)[0] {
-		h := make([]float32, 0, len(body)/4)
-		for _, x := range next(int(next(1)[0])) {
-			h = append(h, math.Float32frombits(uint32(x)))
+		columns := next(int(next(1)[0]))
+		h := make([]float32, len(columns))
+		for i, x := range columns {
+			h[i] = math.Float32frombits(uint32(x))
 		}
 		hidden = append(hidden, h)
 	}
@@ -80,6 +97,9 @@ func (f *Follower) step(body []byte) error {
 		return fmt.Errorf("step %d of what drafts: %w", k, ErrRank)
 	}
 	if err := f.take(body); err != nil {
+		return err
+	}
+	if err := f.known(f.runner.batch.Tokens()); err != nil {
 		return err
 	}
 	f.runner.StepNext(k, hidden, rows)
