@@ -58,6 +58,8 @@ func (l *Lead) makeRoom() error {
 func (l *Lead) landed(r int, patience time.Duration) error {
 	answer, err := l.group.Recv(r, l.room, patience)
 	switch {
+	case errors.Is(err, kernel.ErrLong):
+		return nil // as in Lead.answer
 	case err != nil:
 		return err
 	case len(answer) > 0 && answer[0] == msgDone:

@@ -298,14 +298,17 @@ func (l *Lead) ready(ctx context.Context, take func(rank int, answer []byte) err
 
 // answer waits for a rank's answer.
 func (l *Lead) answer(ctx context.Context, r int) ([]byte, error) {
+	var long error
 	for heard := time.Now(); ; {
 		answer, err := l.group.Recv(r, l.room, time.Second)
 		switch {
 		case errors.Is(err, kernel.ErrSilent) && ctx.Err() != nil:
 			return nil, ctx.Err()
 		case errors.Is(err, kernel.ErrSilent) && time.Since(heard) < l.silence:
+		case errors.Is(err, kernel.ErrLong):
+			long = err // it is gone: an answer to another question, of units, for which another Lead had room
 		case err != nil:
-			return nil, err
+			return nil, cmp.Or(long, err)
 		case len(answer) >= 5 && answer[0] != msgBusy && answer[0] != msgDone && binary.LittleEndian.Uint32(answer[1:]) != l.asked:
 		case len(answer) >= 5 && answer[0] == msgReady:
 			return answer[5:], nil

@@ -2,6 +2,7 @@ package model
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"math"
 	"testing"
@@ -70,5 +71,41 @@ func TestEndsTwice(t *testing.T) {
 			t.Error(err)
 		}
 		group[0].Close()
+	}
+}
+
+// What comes late, when another question is asked, is dropped, whatever its length. A new Lead has less room than that had.
+func TestLateAnswers(t *testing.T) {
+	t.Parallel()
+	for _, late := range []int{1, 1 << 20} {
+		group, err := kernel.ThreadRanks(2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := &Lead{group: group[0], room: make([]byte, 4096), silence: time.Second, asked: 7}
+		f := &Follower{Group: group[1], asked: 8}
+		if err := group[1].Send(0, append(binary.LittleEndian.AppendUint32([]byte{msgReady}, 5), make([]byte, late)...)); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.answer(1234, nil); err != nil {
+			t.Fatal(err)
+		}
+		var got string
+		err = l.ready(t.Context(), func(_ int, answer []byte) error {
+			got = string(answer)
+			return nil
+		})
+		if err != nil || got != "1234" {
+			t.Errorf("behind a late answer of %d bytes: %q, %v", late, got, err)
+		}
+		// One that is too long, and behind which no other comes, is what is wrong.
+		if err := group[1].Send(0, make([]byte, 5000)); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.ready(t.Context(), nil); !errors.Is(err, kernel.ErrLong) {
+			t.Errorf("an answer that is too long: %v", err)
+		}
+		group[0].Close()
+		group[1].Close()
 	}
 }
