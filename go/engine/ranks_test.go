@@ -128,3 +128,52 @@ func TestWatchBetweenPasses(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Where a model that wakes has its weights, and no memory for keys and values, all ranks sleep on.
+func TestWakeOfRanksWithoutRoom(t *testing.T) {
+	theirs, ours := testBudget(), mem.NewBudget(1<<30, "a test")
+	r, wait := inThreads(t, tiny, theirs)
+	t.Cleanup(func() {
+		if err := wait(); err != nil {
+			t.Error(err)
+		}
+	})
+	c := Config{Ctx: 2048, Shared: true, Ranks: r, Device: deviceOf(t, DeviceConfig{Threads: 1, Budget: ours})}
+	l := openLoop(t, tiny, c, LoopConfig{})
+	slept := func() uint64 {
+		if err := l.Sleep(); err != nil {
+			t.Fatal(err)
+		}
+		return theirs.Used()
+	}
+	awake := theirs.Used()
+	asleep := slept()
+	if asleep >= awake {
+		t.Fatalf("asleep the other rank has %d bytes, awake %d", asleep, awake)
+	}
+	if err := l.Wake(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	need := ours.Used()
+	if used := slept(); used != asleep {
+		t.Fatalf("asleep again the other rank has %d bytes, before %d", used, asleep)
+	}
+	err := l.Wake(t.Context(), func(done, total uint64) {
+		if done == total {
+			ours.SetLimit(need-1, "a test")
+		}
+	})
+	if err == nil || !strings.Contains(err.Error(), "keys and values") {
+		t.Fatalf("without room it wakes: %v", err)
+	}
+	if used := theirs.Used(); used != asleep {
+		t.Errorf("the other rank has %d bytes, asleep %d", used, asleep)
+	}
+	ours.SetLimit(1<<30, "a test")
+	if err := l.Wake(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, s := submit(t, l, greedyRequest([]int32{1, 2, 3}, 5)); s.wait(t).Err != nil || theirs.Used() != awake {
+		t.Errorf("awake the other rank has %d bytes, before %d", theirs.Used(), awake)
+	}
+}

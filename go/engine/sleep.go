@@ -168,7 +168,9 @@ type woken struct {
 }
 
 func (w *woken) close() {
-	w.room.Release()
+	if w.room != nil {
+		w.room.Release()
+	}
 	w.r.Close()
 	w.m.Close()
 	_ = w.asked(func() error { return w.lead.Sleep(context.Background()) })
@@ -252,8 +254,7 @@ func (l *Loop) wakeAll(ctx context.Context, progress func(done, total uint64)) (
 		if w.m, w.r, err = e.wake(ctx, progress); err == nil {
 			one := e.oneContext()
 			if w.room, err = budget.Reserve("keys and values", one-min(e.kv.Reserved(), one)); err != nil {
-				w.r.Close()
-				w.m.Close()
+				w.close()
 			}
 		}
 		if err != nil {
