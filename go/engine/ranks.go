@@ -204,7 +204,7 @@ func Follow(ctx context.Context, open Opener, c DeviceConfig, r Ranks, loaded fu
 	defer d.Close()
 	leave := d.enter()
 	defer leave()
-	f := model.Follower{Group: r.Group, Open: open, Pool: d.pool, Budget: d.budget, Version: r.Version, Loaded: loaded}
+	f := model.Follower{Group: r.Group, Open: open, Pool: d.pool, Budget: d.budget, Nodes: d.nodes(), Version: r.Version, Loaded: loaded}
 	return cmp.Or(f.Run(ctx), ctx.Err())
 }
 

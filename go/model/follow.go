@@ -19,6 +19,7 @@ type Follower struct {
 	Open    func(head bool) (*File, error) // the model's file, when rank 0 invites to it, and the head that drafts for it
 	Pool    *kernel.Pool
 	Budget  *mem.Budget
+	Nodes   []int              // the NUMA nodes that keys and values are on, in turns; nil: the kernel decides
 	Version string             // of the program, which is rank 0's as well
 	Loaded  func(bytes uint64) // called with the memory of its weights, once they are there; may be nil
 
@@ -321,6 +322,7 @@ func (f *Follower) allocate(body []byte) (err error) {
 		if err != nil {
 			return err
 		}
+		_ = r.Interleave(f.Nodes) // where that is forbidden, pages are on the nodes of the threads that write them first
 		f.units = append(f.units, r)
 	}
 	f.limits = l
