@@ -1,11 +1,15 @@
 package kvcache
 
-import "github.com/quern-llm/quern/go/mem"
+import (
+	"os"
+
+	"github.com/quern-llm/quern/go/mem"
+)
 
 // Units is the memory of a group, as kernel.Units describes it.
 type Units struct {
 	Memory []byte
-	Bytes  int
+	Bytes  int // that a unit takes in all places
 	Places int
 	Stride int
 }
@@ -15,37 +19,55 @@ type Units struct {
 type divided struct {
 	places int
 	stride int   // bytes from the parts of units in one place to those in the next
+	each   int   // bytes from one unit's part to the next one's in a place: whole pages, which can be given back
 	layers []int // bytes of each layer in a unit, in their order
 	bytes  int   // of all layers: what a unit is rounded up to is nowhere
 }
 
 // Place asks that units be on these NUMA nodes, before there are any. Of a group whose layers are given, as the bytes that
 // each takes in a unit, every node gets the parts of units with its share of the heads; units of others are on the nodes in
-// turns, page by page. Where a container forbids it, pages are on the nodes of the threads that write them first.
+// turns, page by page. So are those of a group whose parts, rounded up to whole pages, would take much more than the pool
+// counts. Where a container forbids it, pages are on the nodes of the threads that write them first. After an error the
+// pool is only to be closed.
 func (p *Pool) Place(nodes []int, layers [][]int) error {
 	for i := range p.groups {
 		g := &p.groups[i]
-		if layers[i] == nil {
+		d := g.divide(len(nodes), layers[i])
+		if d == nil || uint64(g.most)*uint64(d.each*d.places-d.bytes) > max(p.most/32, uncounted) {
 			_ = g.region.Interleave(nodes)
 			continue
 		}
-		d := &divided{places: len(nodes), layers: layers[i]}
-		for _, n := range d.layers {
-			d.bytes += n
-		}
-		d.stride = (g.most*(d.bytes/d.places) + mem.HugePage - 1) / mem.HugePage * mem.HugePage
-		region, err := mem.Alloc(uint64(d.stride)*uint64(d.places), "keys and values")
-		if err != nil {
+		_ = g.region.Close() // first: where memory is not overcommitted, there may be no room for both
+		var err error
+		if g.region, err = mem.Alloc(uint64(d.stride)*uint64(d.places), "keys and values"); err != nil {
 			return err
 		}
-		_ = g.region.Close() // of which nothing is used
-		g.region, g.div = region, d
+		g.div = d
 		for k, node := range nodes {
-			_ = region.Place(k*d.stride, d.stride, node)
+			_ = g.region.Place(k*d.stride, d.stride, node)
 		}
 	}
 	return nil
 }
+
+// uncounted is how much memory a pool may take beyond what it counts, if that is more than a 32nd of it.
+const uncounted = 64 << 20
+
+// divide returns how the units of a group with these layers would be divided; nil if there are none.
+func (g *units) divide(places int, layers []int) *divided {
+	if layers == nil {
+		return nil
+	}
+	d := &divided{places: places, layers: layers}
+	for _, n := range layers {
+		d.bytes += n
+	}
+	d.each = roundUp(d.bytes/places, os.Getpagesize())
+	d.stride = roundUp(g.most*d.each, mem.HugePage)
+	return d
+}
+
+func roundUp(n, to int) int { return (n + to - 1) / to * to }
 
 // Units returns the memory of a group.
 func (p *Pool) Units(group int) Units {
@@ -53,7 +75,7 @@ func (p *Pool) Units(group int) Units {
 	if g.div == nil {
 		return Units{Memory: g.region.Bytes(), Bytes: g.Bytes}
 	}
-	return Units{g.region.Bytes(), g.div.bytes, g.div.places, g.div.stride}
+	return Units{g.region.Bytes(), g.div.each * g.div.places, g.div.places, g.div.stride}
 }
 
 // Count returns how many units a group has room for.
@@ -66,18 +88,20 @@ func (g *units) places() int {
 	return g.div.places
 }
 
-// span returns where the part of a unit in place k is in the region.
+// span returns where the part of a unit in place k is in the region, and what it takes there.
 func (g *units) span(id int32, k int) (from, n int) {
 	if g.div == nil {
 		return int(id) * g.Bytes, g.Bytes
 	}
-	n = g.div.bytes / g.div.places
-	return k*g.div.stride + int(id)*n, n
+	return k*g.div.stride + int(id)*g.div.each, g.div.each
 }
 
 // part returns the part of a unit in place k.
 func (g *units) part(id int32, k int) []byte {
 	from, n := g.span(id, k)
+	if g.div != nil {
+		n = g.div.bytes / g.div.places
+	}
 	return g.region.Bytes()[from:][:n:n]
 }
 

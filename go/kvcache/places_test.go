@@ -2,6 +2,7 @@ package kvcache
 
 import (
 	"bytes"
+	"os"
 	"slices"
 	"testing"
 
@@ -50,7 +51,7 @@ func TestUnitInPlaces(t *testing.T) {
 		write(p, 0, id, unit)
 	}
 	u := p.Units(0)
-	if u.Bytes != 384+768 || u.Places != 2 || u.Stride%mem.HugePage != 0 || p.Count(0) < 8 {
+	if u.Bytes != 2*os.Getpagesize() || u.Places != 2 || u.Stride%mem.HugePage != 0 || p.Count(0) < 8 {
 		t.Fatalf("units of %d bytes in %d places, every %d, %d of them", u.Bytes, u.Places, u.Stride, p.Count(0))
 	}
 	id := int(a.Blocks(0)[1])
@@ -77,6 +78,54 @@ func TestUnitInPlaces(t *testing.T) {
 	}
 	if !bytes.Equal(parts[:len(unit)], unit) || len(parts) != 2*(p.layout[0].Bytes+p.layout[1].Bytes) {
 		t.Errorf("%d bytes of parts", len(parts))
+	}
+}
+
+// Parts of units begin on pages of their own, so that all of a unit is given back, whatever its bytes are.
+func TestGiveBackPlaces(t *testing.T) {
+	for _, part := range []int{4096, 576, 6016} {
+		unit := uint64(2 * part)
+		p, err := NewPool(mem.NewBudget(1<<30, "test"), NewLayout(Group{Bytes: int(unit)}), 8*unit)
+		must(t, err)
+		defer p.Close()
+		must(t, p.Place([]int{-1, -1}, [][]int{{int(unit)}}))
+		a := p.NewTable()
+		grow(t, a, 8*BlockTokens)
+		for id := range int32(8) {
+			for k := range 2 {
+				copy(p.groups[0].part(id, k), bytes.Repeat([]byte{1}, part))
+			}
+		}
+		a.Truncate(3 * BlockTokens)
+		must(t, p.Resize(4*unit))
+		var whole int
+		for id := range int32(8) {
+			for k := range 2 {
+				switch ones := bytes.Count(p.groups[0].part(id, k), []byte{1}); ones {
+				case part:
+					whole++
+				case 0:
+				default:
+					t.Errorf("parts of %d bytes: %d of unit %d stay in place %d", part, ones, id, k)
+				}
+			}
+		}
+		if whole != 2*4 || p.touched != 4*unit {
+			t.Errorf("parts of %d bytes: %d stay, and %d bytes count, want 8 and %d", part, whole, p.touched, 4*unit)
+		}
+	}
+}
+
+// A group is not divided where its parts, in whole pages, would take much more than the pool counts.
+func TestPartsTooSmall(t *testing.T) {
+	for bytes, want := range map[uint64]int{256 << 10: 2, 64 << 20: 1, 1 << 30: 1} {
+		p, err := NewPool(mem.NewBudget(1<<31, "test"), NewLayout(Group{Bytes: 1152}), bytes)
+		must(t, err)
+		defer p.Close()
+		must(t, p.Place([]int{-1, -1}, [][]int{{1152}}))
+		if got := max(p.Units(0).Places, 1); got != want {
+			t.Errorf("%d bytes of small units are in %d places, want %d", bytes, got, want)
+		}
 	}
 }
 
