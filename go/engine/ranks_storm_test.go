@@ -186,7 +186,7 @@ func savedOfRanks(t *testing.T, l *Loop, prompt []int32) {
 		t.Fatal(err)
 	}
 	for i := range l.e.kv.Layout() { // what is restored is what the file has
-		l.e.kv.Memory(i)[0] ^= 1
+		l.e.kv.Units(i).Memory[0] ^= 1
 	}
 	if _, err := l.RestoreSlot(0, "", bytes.NewReader(file.Bytes()[:file.Len()-9])); err == nil {
 		t.Error("a file that is cut short is taken")

@@ -164,10 +164,10 @@ func TestGather(t *testing.T) {
 	n, own := e.kv.Layout()[0].Bytes, e.unitBytes(kvcache.Unit{})
 	units := []kvcache.Unit{{Number: 1}, {Number: 0}}
 	for i := range 2 * n {
-		e.kv.Memory(0)[i] = byte(i/n + 1)
+		e.kv.Units(0).Memory[i] = byte(i/n + 1)
 	}
 	memory := make([]byte, 2*own+1)
-	parts, err := e.gather(t.Context(), units, [][]byte{e.kv.Memory(0)[n : 2*n], e.kv.Memory(0)[:n]}, memory)
+	parts, err := e.gather(t.Context(), units, [][]byte{e.kv.Units(0).Memory[n : 2*n], e.kv.Units(0).Memory[:n]}, memory)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -89,9 +89,6 @@ func NewPool(budget *mem.Budget, layout Layout, bytes uint64) (*Pool, error) {
 // Layout returns the groups.
 func (p *Pool) Layout() Layout { return p.layout }
 
-// Memory returns the memory of a group.
-func (p *Pool) Memory(group int) []byte { return p.groups[group].region.Bytes() }
-
 // Limit returns the bytes that the pool may use at present.
 func (p *Pool) Limit() uint64 { return p.limit }
 

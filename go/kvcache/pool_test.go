@@ -195,7 +195,7 @@ func TestPoolBounds(t *testing.T) {
 		if err != nil {
 			t.Skipf("no address space for %d units: %v", c.units, err)
 		}
-		if p.groups[0].most != c.want || p.groups[1].most != c.units/2 || len(p.Memory(0)) != c.want*4096 {
+		if p.groups[0].most != c.want || p.groups[1].most != c.units/2 || len(p.Units(0).Memory) != c.want*4096 {
 			t.Errorf("%d units of one page and %d of two, want %d and %d", p.groups[0].most, p.groups[1].most, c.want, c.units/2)
 		}
 		must(t, p.Close())

@@ -91,7 +91,7 @@ func TestShiftedKeys(t *testing.T) {
 			fresh.fill(t, slices.Concat(ids[:keep], ids[keep+by:]))
 			for g := range m.Layout {
 				for _, k := range keptIn(&nn.Program{Begin: m.program.Begin, Layers: m.program.Layers[:1]}, g) {
-					sameKeys(t, k, old.kv.Memory(g)[m.Layout[g].Bytes*int(old.table.Blocks(g)[0]):], fresh.kv.Memory(g)[m.Layout[g].Bytes*int(fresh.table.Blocks(g)[0]):], n-by)
+					sameKeys(t, k, old.kv.Units(g).Memory[m.Layout[g].Bytes*int(old.table.Blocks(g)[0]):], fresh.kv.Units(g).Memory[m.Layout[g].Bytes*int(fresh.table.Blocks(g)[0]):], n-by)
 					compared++
 				}
 			}

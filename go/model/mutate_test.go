@@ -318,7 +318,7 @@ func (z *zoo) run(t *testing.T, w *gguf.Writer, r *mutate.Dice) error {
 	defer kv.Close()
 	b := run.Batch()
 	for i, g := range m.Layout {
-		b.SetState(i, kv.Memory(i), g.Bytes)
+		b.SetState(i, kv.Units(i).Memory, g.Bytes)
 	}
 	table := kv.NewTable()
 	steps := 2

@@ -112,8 +112,8 @@ func streamedOnNodes(t *testing.T, pool *kernel.Pool, nodes []int) {
 	fmt.Printf("streamed: %d pages of each part are where they should be\n", whole)
 }
 
-// On a machine of several nodes every panel lies on the node of its place, from a plain file and from a packed one, and
-// keys and values lie on all nodes. make test-vm runs it on one.
+// On a machine of several nodes every panel lies on the node of its place, from a plain file and from a packed one, streamed
+// ones too, and keys and values lie on the nodes of their heads; state lies on all nodes. make test-vm runs it on one.
 func TestOnNodes(t *testing.T) {
 	m, err := machine.Read()
 	if err != nil {
@@ -223,7 +223,7 @@ func TestOnNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for group := range layout {
-		memory := kv.Memory(group)
+		memory := kv.Units(group).Memory
 		for i := 0; i < len(memory); i += os.Getpagesize() {
 			memory[i] = 1
 		}
@@ -236,7 +236,7 @@ func TestOnNodes(t *testing.T) {
 		}
 		fmt.Printf("keys and values of place %d: %v pages by node\n", k, on)
 	}
-	memory := kv.Memory(1)
+	memory := kv.Units(1).Memory
 	on := pagesOn(t, memory)
 	for _, p := range place.Places {
 		if share := on[p.Node] * len(place.Places); share*4 < 3*len(memory)/os.Getpagesize() {
