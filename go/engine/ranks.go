@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/quern-llm/quern/go/kernel"
@@ -26,15 +27,28 @@ type Ranks struct {
 	Choose bool
 	Chosen func(model.Prediction, model.Network)
 
-	busy bool // the others have a model, or are told to load one
+	busy int32 // 1: the others have a model, or are told to load one; atomic, since who loads is not waited for
 }
 
-// Dismiss ends the other ranks, unless they have a model: then an engine is still open.
-func (r *Ranks) Dismiss() {
-	if r.Group.Rank() == 0 && !r.busy {
+// Dismiss ends the other ranks, unless they have a model, or are told to load one: then an engine is still open or being
+// opened, it returns false, and the group may not be closed. After it no model can be divided.
+func (r *Ranks) Dismiss() bool {
+	if !r.claim() {
+		return false
+	}
+	if r.Group.Rank() == 0 {
 		model.Dismiss(r.Group)
 	}
+	return true
 }
+
+// claim has the caller use the group, and nobody else until release.
+func (r *Ranks) claim() bool { return atomic.CompareAndSwapInt32(&r.busy, 0, 1) }
+
+func (r *Ranks) release() { atomic.StoreInt32(&r.busy, 0) }
+
+// errClaimed reports that the ranks are used by another engine, or have been dismissed.
+var errClaimed = errors.New("the ranks have a model already, and divide one at a time")
 
 // ErrRanks reports that another rank has ended, or does not answer. All later passes of the engine fail with it.
 var ErrRanks = kernel.ErrRanks
@@ -113,10 +127,9 @@ func (e *Engine) invite(ctx context.Context, s *model.Survey, p Plan) (err error
 	if budget := e.device.budget; p.Need.Total() > budget.Free() { // before the others load for nothing
 		return e.config.unfit(e.file, budget, e.device.Threads(), p)
 	}
-	if e.config.Ranks.busy {
-		return errors.New("the ranks have a model already, and divide one at a time")
+	if !e.config.Ranks.claim() {
+		return errClaimed
 	}
-	e.config.Ranks.busy = true
 	e.lead, err = s.Invite(ctx, e.config.Ranks.Version, p.Use)
 	return err
 }
@@ -186,7 +199,8 @@ func (e *Engine) dismiss() {
 	}
 	if e.lead != nil {
 		e.lead.Close()
-		e.lead, e.config.Ranks.busy = nil, false
+		e.lead = nil
+		e.config.Ranks.release()
 	}
 }
 
@@ -213,7 +227,7 @@ func Decline(r Ranks, why error) error { return model.Decline(r.Group, why) }
 
 // InThreads returns ranks that are goroutines of this process: what a division computes can be tried out without other
 // machines. The returned function, called when rank 0's engine is closed, ends the others, waits, and returns their first
-// error. Each has its share of the threads.
+// error; where an engine is still being opened, it stops them, and that fails. Each has its share of the threads.
 func InThreads(ctx context.Context, open Opener, c DeviceConfig, n int) (r *Ranks, wait func() error, err error) {
 	if err := c.Fill(); err != nil {
 		return nil, nil, err
@@ -223,6 +237,7 @@ func InThreads(ctx context.Context, open Opener, c DeviceConfig, n int) (r *Rank
 		return nil, nil, err
 	}
 	c.Threads, c.Place = max(c.Threads/n, 1), machine.Placement{}
+	ctx, stop := context.WithCancel(ctx)
 	ended := make(chan error, n)
 	for _, g := range all[1:] {
 		go func() {
@@ -233,11 +248,18 @@ func InThreads(ctx context.Context, open Opener, c DeviceConfig, n int) (r *Rank
 	}
 	r = &Ranks{Ranks: model.Ranks{Group: all[0]}}
 	return r, func() error {
-		r.Dismiss()
-		all[0].Close()
+		defer stop()
+		dismissed := r.Dismiss()
+		if dismissed {
+			all[0].Close()
+		} else {
+			stop()
+		}
 		var first error
 		for range n - 1 {
-			first = cmp.Or(first, <-ended)
+			if err := <-ended; dismissed || !errors.Is(err, context.Canceled) {
+				first = cmp.Or(first, err)
+			}
 		}
 		return first
 	}, nil

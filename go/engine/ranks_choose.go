@@ -11,8 +11,12 @@ func (r *Ranks) choose(s *model.Survey, d *Device) error {
 	if !r.Choose || d == nil || r.Group.Count() < 2 { // without a device nothing is loaded
 		return nil
 	}
+	if !r.claim() {
+		return errClaimed
+	}
 	r.Choose = false
 	network, err := r.Measure()
+	r.release()
 	if err != nil {
 		return err
 	}

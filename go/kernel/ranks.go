@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -36,8 +37,10 @@ var (
 // Ranks is this process's place in a group of processes that run plans together, each with a slice of the model. It is
 // not safe for concurrent use, except for Rank, Count, Load, Shares and Break.
 type Ranks struct {
-	c   *C.struct_qn_ranks
-	pin runtime.Pinner // of the Stop of a pass
+	c           *C.struct_qn_ranks
+	rank, count int
+	pin         runtime.Pinner // of the Stop of a pass
+	closing     sync.Mutex     // Break may come at any time
 
 	heard [MaxRanks]struct{ computed, waited atomic.Int64 } // by messages
 }
@@ -54,16 +57,20 @@ func ThreadRanks(n int) ([]*Ranks, error) {
 	}
 	all := make([]*Ranks, n)
 	for i := range all {
-		all[i] = &Ranks{c: c[i]}
+		all[i] = newRanks(c[i])
 	}
 	return all, nil
 }
 
+func newRanks(c *C.struct_qn_ranks) *Ranks {
+	return &Ranks{c: c, rank: int(C.qn_ranks_rank(c)), count: int(C.qn_ranks_count(c))}
+}
+
 // Rank returns the number of this rank. Rank 0 decides, and has the results.
-func (g *Ranks) Rank() int { return int(C.qn_ranks_rank(g.c)) }
+func (g *Ranks) Rank() int { return g.rank }
 
 // Count returns how many ranks there are.
-func (g *Ranks) Count() int { return int(C.qn_ranks_count(g.c)) }
+func (g *Ranks) Count() int { return g.count }
 
 // Begin begins a pass. Once rank 0's stop, which may be nil, is set, the pass ends behind the same plan on all ranks. What it
 // returns is the stop of the runs of this pass.
@@ -150,11 +157,19 @@ func (g *Ranks) Recv(from int, room []byte, timeout time.Duration) ([]byte, erro
 	return room[:n], nil
 }
 
-// Break ends all that waits for other ranks, here and where they notice, with ErrRanks.
-func (g *Ranks) Break() { C.qn_ranks_break(g.c) }
+// Break ends all that waits for other ranks, here and where they notice, with ErrRanks. After Close it is a no-op.
+func (g *Ranks) Break() {
+	g.closing.Lock()
+	defer g.closing.Unlock()
+	if g.c != nil {
+		C.qn_ranks_break(g.c)
+	}
+}
 
 // Close leaves the group, which cannot go on without this rank. Closing again is a no-op.
 func (g *Ranks) Close() {
+	g.closing.Lock()
+	defer g.closing.Unlock()
 	if g.c != nil {
 		C.qn_ranks_close(g.c)
 		g.pin.Unpin()

@@ -17,5 +17,5 @@ func MPIRanks() (*Ranks, error) {
 	if C.qn_ranks_mpi(&c) != C.QN_OK {
 		return nil, errors.New("MPI cannot be started, or not for threads that take turns (MPI_THREAD_SERIALIZED)")
 	}
-	return &Ranks{c: c}, nil
+	return newRanks(c), nil
 }

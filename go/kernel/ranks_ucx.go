@@ -58,11 +58,11 @@ func (u *UCX) Join(rank int, addresses [][]byte, near []bool) (*Ranks, error) {
 			here[i] = 1
 		}
 	}
-	g := &Ranks{}
+	var g *C.struct_qn_ranks
 	var missing C.int32_t
-	rc := C.qn_ucx_join(u.c, C.int32_t(rank), C.int32_t(len(sizes)), (*C.uint8_t)(unsafe.SliceData(all)), unsafe.SliceData(sizes), unsafe.SliceData(here), &g.c, &missing)
+	rc := C.qn_ucx_join(u.c, C.int32_t(rank), C.int32_t(len(sizes)), (*C.uint8_t)(unsafe.SliceData(all)), unsafe.SliceData(sizes), unsafe.SliceData(here), &g, &missing)
 	if rc == C.QN_OK {
-		return g, nil
+		return newRanks(g), nil
 	}
 	if err := ranksStatus(rc); errors.Is(err, ErrRanks) {
 		return nil, fmt.Errorf("rank %d cannot be reached from rank %d by UCX; UCX_NET_DEVICES and UCX_TLS say by which ways (%w)", missing, rank, err)
