@@ -1,6 +1,7 @@
 package ranks
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -12,23 +13,29 @@ import (
 
 // devices returns the devices of the network that these lines go through, as UCX names them: interfaces, and the adapters
 // for RDMA behind them. Ranks reach each other there; elsewhere, such as on bridges of containers, they may not.
-func devices(lines ...*line) []string {
+func (c *Config) devices(lines ...*line) []string {
 	var all []string
 	for _, l := range lines {
-		if name := interfaceOf(l.conn.LocalAddr()); name != "" {
-			all = append(append(all, name), adapters("/sys/class/net", name)...)
+		name, err := interfaceOf(l.conn.LocalAddr())
+		if err != nil {
+			c.note("the interface of %s is not found, ranks may try others to reach each other: %v", l.conn.LocalAddr(), err)
+			continue
 		}
+		all = append(append(all, name), adapters("/sys/class/net", name)...)
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
 }
 
-// interfaceOf returns the name of the interface that has an address; "": none has.
-func interfaceOf(a net.Addr) string {
+// interfaceOf returns the name of the interface that has an address.
+func interfaceOf(a net.Addr) (string, error) {
 	at, ok := a.(*net.TCPAddr)
+	if !ok {
+		return "", fmt.Errorf("it is of %s", a.Network())
+	}
 	list, err := net.Interfaces()
-	if !ok || err != nil {
-		return ""
+	if err != nil { // without sockets of AF_NETLINK, for example
+		return "", err
 	}
 	for _, i := range list {
 		addresses, err := i.Addrs()
@@ -37,11 +44,11 @@ func interfaceOf(a net.Addr) string {
 		}
 		for _, a := range addresses {
 			if n, ok := a.(*net.IPNet); ok && n.IP.Equal(at.IP) {
-				return i.Name
+				return i.Name, nil
 			}
 		}
 	}
-	return ""
+	return "", errors.New("none has this address")
 }
 
 // adapters returns the ports of adapters for RDMA that are an interface's device (sys: /sys/class/net), such as mlx5_0:1.

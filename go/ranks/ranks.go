@@ -65,9 +65,11 @@ type Group struct {
 // Count returns how many ranks there are.
 func (g *Group) Count() int { return len(g.Addresses) }
 
-// Watch calls lost, once, when a rank that has a line to this one has ended or said nothing for 4 seconds, and leaving, on
-// rank 0, with each rank that asks for the end of the group. Both are called from other goroutines, until Close.
-func (g *Group) Watch(lost func(error), leaving func(rank int)) {
+// Watch calls lost, once, when a rank that has a line to this one has ended or said nothing for 4 seconds; leaving, on
+// rank 0, with each rank that asks for the end of the group; and over, on the others, when rank 0 has ended in order, which
+// may be before it has told them so by the transport. They are called from other goroutines: lost until Unwatch, the others
+// until Close.
+func (g *Group) Watch(lost func(error), leaving func(rank int), over func()) {
 	for i, l := range g.lines {
 		rank := 0
 		if g.Rank == 0 {
@@ -81,6 +83,9 @@ func (g *Group) Watch(lost func(error), leaving func(rank int)) {
 					g.once.Do(func() { lost(fmt.Errorf("rank %d: %w", rank, err)) })
 					return
 				case kind == frameBye:
+					if g.Rank > 0 {
+						over()
+					}
 					return
 				case kind == frameFailed:
 					time.Sleep(graceTime)
@@ -93,6 +98,9 @@ func (g *Group) Watch(lost func(error), leaving func(rank int)) {
 		}()
 	}
 }
+
+// Unwatch has Watch call lost no more. If it runs, it is waited for.
+func (g *Group) Unwatch() { g.once.Do(func() {}) }
 
 // Leave asks rank 0 to end the group. It ends it once what it has begun is done.
 func (g *Group) Leave() {
@@ -114,7 +122,7 @@ func (g *Group) Fail(why error) {
 
 // Close tells the others that this process ends in order.
 func (g *Group) Close() {
-	g.once.Do(func() {})
+	g.Unwatch()
 	for _, l := range g.lines {
 		_ = l.send(frameBye, nil)
 		l.close(nil)
@@ -149,10 +157,10 @@ const offerTime = 10 * time.Second
 // that cannot be reached yet, as long as ctx lasts.
 func Dial(ctx context.Context, c Config, addresses []string) (*Group, error) {
 	for {
-		ctx, cancel := context.WithCancel(ctx)
+		try, cancel := context.WithCancel(ctx)
 		lines := make([]*line, len(addresses))
 		err := each(len(addresses), cancel, func(i int) (err error) {
-			lines[i], err = c.dial(ctx, addresses[i], roleLead, fmt.Sprintf("rank %d", i+1))
+			lines[i], err = c.dial(try, addresses[i], roleLead, fmt.Sprintf("rank %d", i+1))
 			return err
 		})
 		cancel()
@@ -233,7 +241,7 @@ func (c *Config) lead(lines []*line) (*Group, error) {
 	if err != nil {
 		return nil, err
 	}
-	if all.Addresses[0], err = c.Open(devices(lines...)); err != nil {
+	if all.Addresses[0], err = c.Open(c.devices(lines...)); err != nil {
 		return nil, err
 	}
 	all.Machines[0] = machine()
@@ -301,7 +309,7 @@ func (c *Config) follow(ctx context.Context, l *line) (*Group, error) {
 	mine := acceptance{Version: c.Version, Machine: machine()}
 	err := c.suits(o)
 	if err == nil {
-		mine.Address, err = c.Open(devices(l))
+		mine.Address, err = c.Open(c.devices(l))
 	}
 	if err != nil {
 		mine.Error = err.Error()
@@ -385,10 +393,44 @@ type door struct {
 	listener net.Listener
 	proved   chan *line
 	done     chan struct{}
+
+	mu        sync.Mutex
+	strangers []net.Conn // that have not proved the token, the oldest first
+	said      time.Time  // when somebody was last noted to be turned away
 }
 
-// mostStrangers is how many connections at a time may be busy with their proofs.
+// mostStrangers is how many connections at a time may be busy with their proofs. The oldest makes room for one more: a rank
+// needs milliseconds, and connections that say nothing do not keep it out.
 const mostStrangers = 64
+
+// enter adds a stranger.
+func (d *door) enter(conn net.Conn) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.strangers) == mostStrangers {
+		d.strangers[0].Close()
+		d.strangers = d.strangers[1:]
+	}
+	d.strangers = append(d.strangers, conn)
+}
+
+// known removes a stranger who is none any more.
+func (d *door) known(conn net.Conn) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.strangers = slices.DeleteFunc(d.strangers, func(c net.Conn) bool { return c == conn })
+}
+
+// mayNote reports whether there may be a line about somebody who is turned away: not for each of many.
+func (d *door) mayNote() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if time.Since(d.said) < time.Second {
+		return false
+	}
+	d.said = time.Now()
+	return true
+}
 
 func (c *Config) open(address string, r role) (*door, error) {
 	listener, err := net.Listen("tcp", address)
@@ -396,9 +438,6 @@ func (c *Config) open(address string, r role) (*door, error) {
 		return nil, fmt.Errorf("%s: %w", address, err)
 	}
 	d := &door{listener: listener, proved: make(chan *line), done: make(chan struct{})}
-	strangers := make(chan struct{}, mostStrangers)
-	var mu sync.Mutex
-	var said time.Time
 	go func() {
 		for {
 			conn, err := listener.Accept()
@@ -410,21 +449,14 @@ func (c *Config) open(address string, r role) (*door, error) {
 					continue
 				}
 			}
-			select {
-			case strangers <- struct{}{}:
-			default:
-				conn.Close()
-				continue
-			}
+			d.enter(conn)
 			go func() {
-				defer func() { <-strangers }()
-				if err := c.prove(conn, r, false); err != nil {
+				err := c.prove(conn, r, false)
+				d.known(conn)
+				if err != nil {
 					conn.Close()
-					mu.Lock()
-					defer mu.Unlock()
-					if time.Since(said) > time.Second { // not a line for each of many
+					if d.mayNote() {
 						c.note("%s was turned away: %v", conn.RemoteAddr(), err)
-						said = time.Now()
 					}
 					return
 				}
@@ -471,7 +503,8 @@ const (
 )
 
 // prove proves to the other side of a connection that this process has the token, and the other way round. Who has dialed
-// proves it first: a port tells strangers nothing that depends on the token.
+// speaks and proves first: a port says nothing to who is no rank, and nothing that depends on the token to who does not have
+// it.
 func (c *Config) prove(conn net.Conn, r role, dialed bool) error {
 	if err := conn.SetDeadline(time.Now().Add(proofTime)); err != nil {
 		return err
@@ -480,21 +513,28 @@ func (c *Config) prove(conn net.Conn, r role, dialed bool) error {
 	copy(mine, magic)
 	mine[len(magic)] = byte(r)
 	rand.Read(mine[len(magic)+1:])
-	if _, err := conn.Write(mine); err != nil {
+	theirs := make([]byte, len(mine))
+	greet := func() error {
+		_, err := conn.Write(mine)
 		return err
 	}
-	theirs := make([]byte, len(mine))
-	if _, err := io.ReadFull(conn, theirs); err != nil {
-		return fmt.Errorf("it has not said that it is a rank: %w", err)
+	meet := func() error {
+		if _, err := io.ReadFull(conn, theirs); err != nil {
+			return fmt.Errorf("it has not said that it is a rank: %w", err)
+		}
+		if string(theirs[:len(magic)]) != magic {
+			return refusef("it is no rank of this version of quern")
+		}
+		return nil
 	}
-	other := role(theirs[len(magic)])
-	switch {
-	case string(theirs[:len(magic)]) != magic:
-		return refusef("it is no rank of this version of quern")
-	case other == r && r == roleLead:
-		return refusef("it is a rank 0 as well; the others are \"quern-cluster rank\"")
-	case other == r || other != roleLead && other != roleFollow:
-		return refusef("it is no rank 0")
+	fit := func() error { // once both know what the other is
+		switch other := role(theirs[len(magic)]); {
+		case other == r && r == roleLead:
+			return refusef("it is a rank 0 as well; the others are \"quern-cluster rank\"")
+		case other == r || other != roleLead && other != roleFollow:
+			return refusef("it is no rank 0")
+		}
+		return nil
 	}
 	show := func() error {
 		_, err := conn.Write(c.proof(mine, theirs))
@@ -511,9 +551,9 @@ func (c *Config) prove(conn net.Conn, r role, dialed bool) error {
 		}
 		return nil
 	}
-	steps := []func() error{check, show}
+	steps := []func() error{meet, greet, fit, check, show}
 	if dialed {
-		steps = []func() error{show, check}
+		steps = []func() error{greet, meet, fit, show, check}
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {

@@ -8,9 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/signal"
 	"strconv"
-	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -97,9 +95,10 @@ func (f *tokenFlag) unite(note func(line string), by func(ranks.Config) (*ranks.
 func (u union) leave(err error) {
 	switch {
 	case err == nil:
-		u.group.Close()
+		u.lines.Unwatch()
+		u.group.Close() // what was sent arrives before the line says that this process has ended
 		u.lines.Close()
-	case !errors.Is(err, kernel.ErrRanks) && !errors.Is(err, errDone):
+	case !errors.Is(err, kernel.ErrRanks):
 		u.lines.Fail(err)
 	}
 }
@@ -136,12 +135,13 @@ func (f *rankFlags) gathered(ctx context.Context, logs zerolog.Logger, lost func
 	}, func(rank int) {
 		logs.Info().Int("rank", rank).Msg("a rank is asked to end: the server ends as for SIGTERM")
 		asked()
-	})
+	}, nil)
 	r := &engine.Ranks{Ranks: model.Ranks{Group: u.group}, Version: rankVersion(), Lost: lost}
 	f.divide(r, logs)
 	return r, func(err error) {
-		if err == nil {
-			r.Dismiss()
+		if err == nil && !r.Dismiss() {
+			u.lines.Close() // who still loads a model uses the group until the process ends
+			return
 		}
 		u.leave(err)
 	}, nil
@@ -169,7 +169,7 @@ waits for rank 0 at --listen, or joins it at --join, and ends with it.
 
 The exit code is 0 where the server has ended in order, and 70 where another rank
 is lost: then all have to be started anew. SIGTERM has rank 0 end its requests, and
-then all ranks; a second one ends this process.
+then all ranks; a second one ends this process, with 130.
 
 The program that reaches other machines is bin/quern-cluster ("make cluster").`,
 		Example: `  quern-cluster rank --listen :9100 -m model.gguf
@@ -236,33 +236,60 @@ func (f *followFlags) run(ctx context.Context, stderr io.Writer) error {
 		return err
 	}
 	file.Close()
-	until, cancel := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer cancel()
+	first, now, stop := signals(ctx)
+	defer stop()
 	u, err := f.token.unite(inform(logs), func(c ranks.Config) (*ranks.Group, error) {
 		if f.join != "" {
-			return ranks.Join(until, c, f.join)
+			return ranks.Join(first, c, f.join)
 		}
-		return ranks.Wait(until, c, f.listen)
+		return ranks.Wait(first, c, f.listen)
 	})
 	switch {
-	case err != nil && until.Err() != nil:
+	case err != nil && first.Err() != nil:
 		return nil // nobody has begun anything
 	case err != nil:
 		return err
 	}
-	cancel()
 	logs.Info().Int("rank", u.lines.Rank).Int("ranks", u.lines.Count()).Msg("all ranks have joined")
-	lost := make(chan error, 1)
+	return u.follow(first, now, open, f.device(), logs)
+}
+
+// errOver reports that rank 0 has ended in order.
+var errOver = errors.New("rank 0 has ended in order")
+
+// lineTime is how long the transport and the line to rank 0 wait for each other: both tell the end of rank 0, either first.
+const lineTime = 2 * time.Second
+
+// follow computes this process's part of a model until rank 0 ends in order, which is no error, or is lost.
+func (u union) follow(first, now context.Context, open engine.Opener, d launch.DeviceSettings, logs zerolog.Logger) error {
+	now, stop := context.WithCancelCause(now)
+	defer stop(nil)
+	over := make(chan struct{})
 	u.lines.Watch(func(err error) {
-		lost <- err
+		stop(fmt.Errorf("%w (%w)", err, kernel.ErrRanks)) // what is being loaded
 		u.group.Break()
-	}, nil)
-	err = follow(ctx, open, f.device(), engine.Ranks{Ranks: model.Ranks{Group: u.group}, Version: rankVersion()}, logs, u.lines.Leave)
-	if errors.Is(err, kernel.ErrRanks) {
+	}, nil, func() {
+		close(over)
+		time.AfterFunc(lineTime, func() { stop(errOver) }) // it may have said nothing by the transport: see gathered
+	})
+	err := follow(first, now, open, d, engine.Ranks{Ranks: model.Ranks{Group: u.group}, Version: rankVersion()}, logs, u.lines.Leave)
+	if errors.Is(err, kernel.ErrRanks) { // the line says more
 		select {
-		case why := <-lost: // says more
-			err = fmt.Errorf("%w (%w)", why, kernel.ErrRanks)
-		case <-time.After(time.Second): // the transport may have noticed first
+		case <-over:
+			err = nil
+		case <-now.Done():
+			err = context.Cause(now)
+		case <-time.After(lineTime):
+		}
+	}
+	if errors.Is(err, errOver) {
+		err = nil
+	}
+	if err == nil { // others may not have heard of it yet, and would take the end of this process for a loss
+		select {
+		case <-over:
+		case <-now.Done():
+		case <-time.After(lineTime):
 		}
 	}
 	u.leave(err)

@@ -249,7 +249,7 @@ func TestUnitsOfRanks(t *testing.T) {
 				}
 			}
 		}
-		for _, want := range []string{"Restart=always", "LoadCredential=token:/etc/quern/rank-token", "StartLimitIntervalSec=0"} {
+		for _, want := range []string{"Restart=always", "LoadCredential=token:/etc/quern/rank-token", "StartLimitIntervalSec=0", "RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX AF_NETLINK"} {
 			if !slices.Contains(lines, want) {
 				t.Errorf("%s: no %s", file, want)
 			}

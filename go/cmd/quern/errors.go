@@ -24,6 +24,9 @@ func usagef(format string, args ...any) error { return usage.Errorf(format, args
 // errDone ends a command that has done what a flag asked for in its place.
 var errDone = errors.New("done")
 
+// errSecond ends a rank that has got a second signal. The others cannot go on.
+var errSecond = errors.New("it was ended by a second signal")
+
 // outcome maps a command's error to an exit code and the line to print, which may be
 // empty.
 func outcome(err error) (code int, message string) {
@@ -33,6 +36,8 @@ func outcome(err error) (code int, message string) {
 		return exitOK, ""
 	case errors.Is(err, context.Canceled):
 		return exitInterrupted, "" // the user pressed Ctrl-C: no message
+	case errors.Is(err, errSecond):
+		return exitInterrupted, usage.OneLine(err)
 	case errors.As(err, &wrong):
 		return exitUsage, usage.OneLine(err)
 	case errors.Is(err, kernel.ErrRanks):

@@ -217,6 +217,7 @@ func TestOutcome(t *testing.T) {
 		{fmt.Errorf("wrapped: %w", usagef("bad flag")), 2, "wrapped: bad flag"},
 		{fmt.Errorf("decode: %w", context.Canceled), 130, ""},
 		{fmt.Errorf("rank 1: %w", kernel.ErrRanks), 70, "rank 1: " + kernel.ErrRanks.Error()},
+		{errSecond, 130, "it was ended by a second signal"},
 	} {
 		code, message := outcome(test.err)
 		if code != test.code || message != test.message {

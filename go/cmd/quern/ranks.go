@@ -160,10 +160,9 @@ func (f *rankFlags) join(ctx context.Context, open engine.Opener, d launch.Devic
 	r = &engine.Ranks{Ranks: model.Ranks{Group: g}, Version: rankVersion(), Lost: lost}
 	f.divide(r, logs)
 	return r, func(err error) {
-		if err != nil {
-			return // MPI_Finalize would wait for ranks that go on. A process that ends without it, with an error, ends the job
+		if err != nil || !r.Dismiss() {
+			return // MPI_Finalize would wait for ranks that go on. A process that ends without it ends the job
 		}
-		r.Dismiss()
 		g.Close()
 	}, nil
 }
@@ -181,32 +180,43 @@ func (f *rankFlags) divide(r *engine.Ranks, logs zerolog.Logger) {
 	}
 }
 
-// follow has this process compute its part of the model until rank 0 ends. The first SIGTERM or Ctrl-C is rank 0's
-// to follow, which lets requests finish: asked, if it is not nil, tells it.
-func follow(ctx context.Context, open engine.Opener, d launch.DeviceSettings, r engine.Ranks, logs zerolog.Logger, asked func()) error {
+// signals returns contexts that the first and the second SIGTERM or Ctrl-C end.
+func signals(ctx context.Context) (first, second context.Context, stop func()) {
+	come := make(chan os.Signal, 2)
+	signal.Notify(come, os.Interrupt, syscall.SIGTERM)
+	first, one := context.WithCancel(ctx)
+	second, two := context.WithCancelCause(ctx)
+	go func() {
+		for _, end := range []func(){one, func() { two(errSecond) }} {
+			select {
+			case <-come:
+				end()
+			case <-second.Done():
+				return
+			}
+		}
+	}()
+	return first, second, func() { signal.Stop(come); one(); two(nil) }
+}
+
+// follow has this process compute its part of the model until rank 0 ends, or now does, whose cause it returns. The end of
+// first is rank 0's to follow, which lets requests finish: asked, if it is not nil, tells it.
+func follow(first, now context.Context, open engine.Opener, d launch.DeviceSettings, r engine.Ranks, logs zerolog.Logger, asked func()) error {
 	c, err := d.Config()
 	if err != nil {
 		return engine.Decline(r, err)
 	}
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	defer signal.Stop(signals)
-	go func() {
-		<-signals
+	defer context.AfterFunc(first, func() {
 		if asked != nil {
 			asked()
 		}
 		logs.Info().Msg("rank 0 ends this rank when its requests are done; another signal ends it now")
-		<-signals
-		stop()
-	}()
-	err = engine.Follow(ctx, open, c, r, func(bytes uint64) {
+	})()
+	err = engine.Follow(now, open, c, r, func(bytes uint64) {
 		logs.Info().Int("rank", r.Group.Rank()).Int("ranks", r.Group.Count()).Str("weights", mem.FormatBytes(bytes)).Msg("rank has its part of the model")
 	})
-	if errors.Is(err, context.Canceled) {
-		return errDone // the other ranks have to notice: there is nothing to leave in order
+	if why := context.Cause(now); errors.Is(err, context.Canceled) && why != nil {
+		return why
 	}
 	return err
 }

@@ -79,7 +79,9 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 		return err
 	}
 	if ranks != nil && ranks.Group.Rank() > 0 {
-		err = follow(ctx, f.opener(), f.device(), *ranks, logs, nil)
+		first, now, stop := signals(ctx)
+		defer stop()
+		err = follow(first, now, f.opener(), f.device(), *ranks, logs, nil)
 	} else {
 		err = f.serve(ctx, asked, ranks, logs, stderr)
 	}
