@@ -260,6 +260,21 @@ func TestCluster(t *testing.T) {
 			}
 		})
 	}
+	for _, env := range [][]string{nil, {"UCX_TLS=tcp"}} {
+		t.Run(fmt.Sprintf("ended while it loads, %q", env), func(t *testing.T) {
+			for _, after := range []time.Duration{0, 10 * time.Millisecond, 50 * time.Millisecond} {
+				at := here.free(t)
+				follow := here.start(t, env, "rank", "-m", "demo", "--listen", at)
+				lead := here.start(t, env, "serve", "-m", "demo", "--ranks", at)
+				if !lead.eventually(func() bool { _, err := os.Stat(lead.socket); return err == nil }) {
+					t.Fatal("it does not listen")
+				}
+				time.Sleep(after)
+				lead.cmd.Process.Signal(syscall.SIGTERM)
+				ends(t, 20*time.Second, map[*service]int{lead: 0, follow: 0})
+			}
+		})
+	}
 	t.Run("idle", func(t *testing.T) {
 		lead, follow := pair(t, here, here, nil)
 		before := cpuOf(t, follow)
