@@ -286,12 +286,28 @@ func (u union) follow(first, now context.Context, open engine.Opener, d launch.D
 		err = nil
 	}
 	if err == nil { // others may not have heard of it yet, and would take the end of this process for a loss
-		select {
-		case <-over:
-		case <-now.Done():
-		case <-time.After(lineTime):
-		}
+		u.stay(now, over)
 	}
 	u.leave(err)
 	return err
+}
+
+// stay waits until rank 0's line says that it has ended, and takes part in the transport, which may need this process to
+// deliver what rank 0 has sent.
+func (u union) stay(now context.Context, over <-chan struct{}) {
+	var room [64]byte
+	for end := time.Now().Add(lineTime); time.Now().Before(end); {
+		_, err := u.group.Recv(0, room[:], 10*time.Millisecond)
+		wait := time.Duration(0)
+		if err != nil && !errors.Is(err, kernel.ErrSilent) { // there is no transport any more
+			wait = time.Until(end)
+		}
+		select {
+		case <-over:
+			return
+		case <-now.Done():
+			return
+		case <-time.After(wait):
+		}
+	}
 }
