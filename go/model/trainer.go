@@ -203,11 +203,15 @@ func (t *Trainer) run(texts []Text, back bool, stop *kernel.Stop) (float64, erro
 		clear(t.Adapter.Slopes)
 	}
 	t.plans.begin.run(t.pool, t.bufs, t.batch, t.work)
-	for il, l := range t.plans.layers {
+	before := -1
+	for i, l := range t.plans.layers {
 		if stop.IsSet() {
 			return 0, ErrStopped
 		}
-		t.residual(il, n, func(saved, x []float32) { copy(saved, x) })
+		if il := t.plans.steps[i].layer; il != before { // a layer may have several steps, or none
+			t.residual(il, n, func(saved, x []float32) { copy(saved, x) })
+			before = il
+		}
 		l.Run(t.pool, t.bufs, t.batch, t.work)
 	}
 	if back {
