@@ -54,6 +54,9 @@ type backPlans struct{ again, back parts }
 // trainerLogits is the most bytes that the logits of a Trainer take, unless 16 rows take more.
 const trainerLogits = 64 << 20
 
+// maxChunk is the most tokens of a chunk: lengths computed from it do not overflow.
+const maxChunk = 1 << 20
+
 // NewTrainer allocates a Trainer for the adapter, which it takes over. Errors name the architecture and the operation
 // that cannot be trained.
 func NewTrainer(m *Model, a *Tuned, c TrainerConfig) (*Trainer, error) {
@@ -68,7 +71,18 @@ func NewTrainer(m *Model, a *Tuned, c TrainerConfig) (*Trainer, error) {
 // MaxTexts is how many texts a chunk may have.
 func (t *Trainer) MaxTexts() int { return t.maxTok/16 + 1 }
 
+// MaxText is how many tokens a text may have: those of a chunk, or as many as the model has embeddings of positions.
+func (t *Trainer) MaxText() int {
+	if c := t.m.Config; c.Positions {
+		return min(t.maxTok, c.NCtx)
+	}
+	return t.maxTok
+}
+
 func (t *Trainer) init(c TrainerConfig) error {
+	if c.MaxTokens < 1 || c.MaxTokens > maxChunk {
+		return fmt.Errorf("chunks of %d tokens, want 1 to %d", c.MaxTokens, maxChunk)
+	}
 	adapted, err := adapt(t.m.program, []*Adapter{t.Adapter.adapter})
 	if err != nil {
 		return err
@@ -268,6 +282,9 @@ func (t *Trainer) fill(texts []Text) (rows []int32, err error) {
 	for _, x := range texts {
 		if n += len(x.Tokens); len(x.Tokens) == 0 || n > t.maxTok || len(x.Weights) != len(x.Tokens) {
 			return nil, fmt.Errorf("texts of %d tokens, want at most %d", n, t.maxTok)
+		}
+		if len(x.Tokens) > t.MaxText() {
+			return nil, fmt.Errorf("a text of %d tokens, want at most %d: the model has embeddings of as many positions", len(x.Tokens), t.MaxText())
 		}
 	}
 	for _, x := range texts {

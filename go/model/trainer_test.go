@@ -207,3 +207,19 @@ func TestSlopesAreTheSameEverywhere(t *testing.T) {
 		}
 	}
 }
+
+// A text that is longer than the model's table of positions is an error, and no access beyond it.
+func TestTextLongerThanPositions(t *testing.T) {
+	m, tr, err := trainer(t, "testdata/archs/gpt2.gguf", LoRA{Rank: 3, Alpha: 4}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tr.MaxText() != min(96, m.Config.NCtx) {
+		t.Errorf("texts of %d tokens, of a model with %d positions", tr.MaxText(), m.Config.NCtx)
+	}
+	m.Config.NCtx = 20 // as if the table were short
+	x := Text{Tokens: make([]int32, 21), Weights: make([]float32, 21)}
+	if _, err := tr.Loss([]Text{x}, nil); err == nil || !strings.Contains(err.Error(), "positions") {
+		t.Errorf("error %v", err)
+	}
+}
