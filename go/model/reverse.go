@@ -3,6 +3,7 @@ package model
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -34,6 +35,7 @@ type reversal struct {
 	wrote   map[kernel.Buf][]int      // first columns of what was written
 	kept    []keptOp
 	back    []kernel.Op
+	keeping string         // the operation that is kept now
 	reverse []func() error // the rules of kept operations, in their order
 }
 
@@ -104,7 +106,7 @@ func reverse(p *nn.Program, arch string, train map[string]*lowRank, targets *ker
 	if r.twice != "" {
 		return nil, fmt.Errorf("%s cannot be trained: %q is multiplied at two places", arch, r.twice)
 	}
-	for name := range train {
+	for _, name := range slices.Sorted(maps.Keys(train)) {
 		if !r.seen[name] {
 			return nil, fmt.Errorf("%s cannot be trained: no layer multiplies %q", arch, name)
 		}
@@ -295,7 +297,16 @@ func (r *reversal) emit(op kernel.Op, reads []kernel.Buf, writes ...kernel.Buf) 
 	r.kept = append(r.kept, keptOp{op, reads, writes})
 }
 
-func (r *reversal) then(rule func() error) { r.reverse = append(r.reverse, rule) }
+// then adds the rule of the operation that is kept now. Its errors name that one.
+func (r *reversal) then(rule func() error) {
+	name := r.keeping
+	r.reverse = append(r.reverse, func() error {
+		if err := rule(); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		return nil
+	})
+}
 
 // given returns slopes that must be there.
 func (r *reversal) given(at kernel.Columns) (kernel.Columns, error) {
@@ -336,10 +347,9 @@ func (r *reversal) activations(act kernel.Act, m *made) (kernel.Act, []kernel.Bu
 
 // keep adds an operation to the list, and its rule.
 func (r *reversal) keep(op kernel.Op) error {
-	err := r.keepOp(op)
-	if err != nil {
-		name := fmt.Sprintf("%T", op)
-		return fmt.Errorf("%s: %w", strings.TrimPrefix(name, "kernel."), err)
+	r.keeping = strings.TrimPrefix(fmt.Sprintf("%T", op), "kernel.")
+	if err := r.keepOp(op); err != nil {
+		return fmt.Errorf("%s: %w", r.keeping, err)
 	}
 	return nil
 }
