@@ -41,9 +41,10 @@ type Trainer struct {
 	batch   *kernel.Batch
 	targets *kernel.Targets
 	regions []*mem.Region
-	work    []byte    // scratch of all threads
-	saved   []float32 // the residual before each layer: [layers][MaxTokens][width]
-	width   int       // of the residual
+	tables  *mem.Reservation // of the batch
+	work    []byte           // scratch of all threads
+	saved   []float32        // the residual before each layer: [layers][MaxTokens][width]
+	width   int              // of the residual
 	maxTok  int
 	maxOut  int
 }
@@ -68,8 +69,15 @@ func NewTrainer(m *Model, a *Tuned, c TrainerConfig) (*Trainer, error) {
 	return t, nil
 }
 
-// MaxTexts is how many texts a chunk may have.
-func (t *Trainer) MaxTexts() int { return t.maxTok/16 + 1 }
+// MaxTokens is how many tokens a chunk may have.
+func (t *Trainer) MaxTokens() int { return t.maxTok }
+
+// MaxBlocks is how many KV blocks the texts of a chunk may take: twice those of a single text, so texts of half a block on
+// average fill a chunk.
+func (t *Trainer) MaxBlocks() int { return 2 * KVBlocks(t.maxTok) }
+
+// KVBlocks returns the KV blocks of a text of n tokens.
+func KVBlocks(n int) int { return (n + kernel.KVBlock - 1) / kernel.KVBlock }
 
 // MaxText is how many tokens a text may have: those of a chunk, or as many as the model has embeddings of positions.
 func (t *Trainer) MaxText() int {
@@ -82,6 +90,9 @@ func (t *Trainer) MaxText() int {
 func (t *Trainer) init(c TrainerConfig) error {
 	if c.MaxTokens < 1 || c.MaxTokens > maxChunk {
 		return fmt.Errorf("chunks of %d tokens, want 1 to %d", c.MaxTokens, maxChunk)
+	}
+	if err := t.reserve(c.Budget); err != nil {
+		return err
 	}
 	adapted, err := adapt(t.m.program, []*Adapter{t.Adapter.adapter})
 	if err != nil {
@@ -146,8 +157,8 @@ func (t *Trainer) allocate(c TrainerConfig, scratch int) error {
 		return err
 	}
 	t.saved = mem.Float32s(data)
-	blocks := (t.maxTok+kernel.KVBlock-1)/kernel.KVBlock + t.MaxTexts()
-	if t.batch, err = kernel.NewBatch(t.maxTok, t.MaxTexts(), blocks, t.maxOut, t.m.program.Groups); err != nil {
+	blocks := t.MaxBlocks() // and as many texts, which have one block at least
+	if t.batch, err = kernel.NewBatch(t.maxTok, blocks, KVBlocks(t.maxTok), t.maxOut, t.m.program.Groups); err != nil {
 		return err
 	}
 	for i, g := range t.m.Layout {
@@ -160,8 +171,21 @@ func (t *Trainer) allocate(c TrainerConfig, scratch int) error {
 	return nil
 }
 
+// reserve takes what the batch and the targets allocate out of the budget: their tables of KV blocks, and some numbers of
+// each token and text.
+func (t *Trainer) reserve(budget *mem.Budget) (err error) {
+	const ofToken, ofText = 16 * 4, 4 * (2 + 2*kernel.MaxAdapters)
+	texts := t.MaxBlocks()
+	n := t.maxTok*ofToken + texts*ofText + 4*texts*KVBlocks(t.maxTok)*len(t.m.program.Groups)
+	t.tables, err = budget.Reserve("the batch of training", uint64(n))
+	return err
+}
+
 // Bytes returns the memory of the Trainer, without the adapter.
 func (t *Trainer) Bytes() (n uint64) {
+	if t.tables != nil {
+		n = t.tables.Bytes()
+	}
 	for _, r := range t.regions {
 		n += uint64(len(r.Bytes()))
 	}
@@ -189,6 +213,9 @@ func (t *Trainer) Close() {
 	for _, r := range t.regions {
 		r.Close()
 	}
+	if t.tables != nil {
+		t.tables.Release()
+	}
 	t.regions = nil
 	t.Adapter.Close()
 }
@@ -196,7 +223,7 @@ func (t *Trainer) Close() {
 // ErrNotFinite reports a loss or a slope that is NaN or infinite.
 var ErrNotFinite = errors.New("the loss is not a finite number")
 
-// Loss returns the sum of the weighted losses of the texts, at most MaxTokens tokens and MaxTexts texts. Once stop (may be
+// Loss returns the sum of the weighted losses of the texts, at most MaxTokens tokens in MaxBlocks KV blocks. Once stop (may be
 // nil) is set, it ends before the next layer with ErrStopped.
 func (t *Trainer) Loss(texts []Text, stop *kernel.Stop) (float64, error) {
 	return t.run(texts, false, stop)
@@ -214,7 +241,7 @@ func (t *Trainer) run(texts []Text, back bool, stop *kernel.Stop) (float64, erro
 	}
 	n := len(t.batch.Tokens())
 	if back {
-		clear(t.Adapter.Slopes)
+		clear(t.Adapter.slopes)
 	}
 	t.plans.begin.run(t.pool, t.bufs, t.batch, t.work)
 	before := -1
@@ -286,10 +313,14 @@ func (t *Trainer) fill(texts []Text) (rows []int32, err error) {
 		if len(x.Tokens) > t.MaxText() {
 			return nil, fmt.Errorf("a text of %d tokens, want at most %d: the model has embeddings of as many positions", len(x.Tokens), t.MaxText())
 		}
+		blocks += KVBlocks(len(x.Tokens))
+	}
+	if len(texts) == 0 || blocks > t.MaxBlocks() {
+		return nil, fmt.Errorf("%d texts of %d KV blocks, want 1 text at least, and %d blocks at most", len(texts), blocks, t.MaxBlocks())
 	}
 	for _, x := range texts {
 		var units []int32
-		for range (len(x.Tokens) + kernel.KVBlock - 1) / kernel.KVBlock {
+		for range KVBlocks(len(x.Tokens)) {
 			units = append(units, block)
 			block++
 		}
@@ -303,6 +334,9 @@ func (t *Trainer) fill(texts []Text) (rows []int32, err error) {
 			t.batch.Add(id, int32(i))
 			t.targets.IDs[at], t.targets.Weights[at] = 0, 0
 			if i+1 < len(x.Tokens) && x.Weights[i+1] != 0 {
+				if next, never := x.Tokens[i+1], t.m.Config.Suppressed; next >= int32(never[0]) && next < int32(never[1]) {
+					return nil, fmt.Errorf("%w: %d has a weight, and %s never generates it", ErrToken, next, t.m.Config.Arch)
+				}
 				t.targets.IDs[at], t.targets.Weights[at] = x.Tokens[i+1], x.Weights[i+1]
 				rows = append(rows, int32(at))
 			}
