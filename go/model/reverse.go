@@ -112,6 +112,7 @@ func reverse(p *nn.Program, arch string, train map[string]*lowRank, targets *ker
 		}
 	}
 	w.bufs = to.Bufs
+	w.bufs[out.Buf].Width = kernel.Panel // the lists have their own logits
 	return w, nil
 }
 

@@ -102,8 +102,8 @@ func (t *Trainer) init(c TrainerConfig) error {
 	if t.program, err = reverse(adapted, t.m.Config.Arch, t.Adapter.low, t.targets); err != nil {
 		return err
 	}
-	forward := *adapted
-	forward.Bufs = t.program.bufs
+	forward := *adapted // without what is computed of the residual: the second half makes it
+	forward.Bufs, forward.Outputs, forward.Next = t.program.bufs, nil, nil
 	if t.plans, err = newPlans(&forward, t.m.weights); err != nil {
 		return err
 	}
