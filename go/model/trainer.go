@@ -302,10 +302,7 @@ func (t *Trainer) residual(il, n int, do func(saved, x []float32)) {
 // fill makes the texts the batch, and returns the rows whose logits have a loss.
 func (t *Trainer) fill(texts []Text) (rows []int32, err error) {
 	t.batch.Reset()
-	block, n := int32(0), 0
-	if len(texts) == 0 || len(texts) > t.MaxTexts() {
-		return nil, fmt.Errorf("%d texts, want 1 to %d", len(texts), t.MaxTexts())
-	}
+	block, blocks, n := int32(0), 0, 0
 	for _, x := range texts {
 		if n += len(x.Tokens); len(x.Tokens) == 0 || n > t.maxTok || len(x.Weights) != len(x.Tokens) {
 			return nil, fmt.Errorf("texts of %d tokens, want at most %d", n, t.maxTok)

@@ -2,6 +2,7 @@ package model
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"fmt"
 	"math"
@@ -38,8 +39,8 @@ func trainer(tb testing.TB, path string, l LoRA, threads int) (*Model, *Trainer,
 		return nil, nil, err
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
-	for i := range a.Numbers {
-		a.Numbers[i] = float32(rng.NormFloat64()) * 0.1
+	for i := range a.Numbers() {
+		a.Numbers()[i] = float32(rng.NormFloat64()) * 0.1
 	}
 	if err := a.Moved(pool); err != nil {
 		tb.Fatal(err)
@@ -53,14 +54,14 @@ func trainer(tb testing.TB, path string, l LoRA, threads int) (*Model, *Trainer,
 }
 
 // someTexts returns texts of random tokens, of which some have no weight.
-func someTexts(vocab int) []Text {
+func someTexts(c *Config) []Text {
 	rng := rand.New(rand.NewPCG(3, 4))
 	var texts []Text
 	for _, n := range []int{70, 5, 18} {
 		x := Text{Tokens: make([]int32, n), Weights: make([]float32, n)}
 		for i := range n {
-			x.Tokens[i] = int32(rng.IntN(vocab))
-			if i%4 != 2 {
+			x.Tokens[i] = int32(rng.IntN(c.NVocab))
+			if never := c.Suppressed; i%4 != 2 && (int(x.Tokens[i]) < never[0] || int(x.Tokens[i]) >= never[1]) {
 				x.Weights[i] = float32(i%3+1) / 2
 			}
 		}
@@ -84,7 +85,8 @@ func differs(tb testing.TB, t *Trainer, texts []Text) (most float64, where strin
 		}
 		return math.Sqrt(sum)
 	}
-	gradient, was := slices.Clone(a.Slopes), slices.Clone(a.Numbers)
+	numbers := a.Numbers()
+	gradient, was := slices.Clone(a.Slopes()), slices.Clone(numbers)
 	total, at := norm(gradient), 0
 	if total == 0 {
 		tb.Fatal("no gradient at all")
@@ -110,7 +112,7 @@ func differs(tb testing.TB, t *Trainer, texts []Text) (most float64, where strin
 			}
 			loss := func(h float64) float64 {
 				for i, d := range own {
-					a.Numbers[at+i] = was[at+i] + float32(h*float64(d)/length)
+					numbers[at+i] = was[at+i] + float32(h*float64(d)/length)
 				}
 				if err := a.Moved(t.pool); err != nil {
 					tb.Fatal(err)
@@ -123,7 +125,7 @@ func differs(tb testing.TB, t *Trainer, texts []Text) (most float64, where strin
 			}
 			const step = 0.02
 			measured := (loss(step) - loss(-step)) / (2 * step)
-			copy(a.Numbers[at:at+part.n], was[at:])
+			copy(numbers[at:at+part.n], was[at:])
 			if d := math.Abs(measured-length) / total; d >= most {
 				most, where = d, fmt.Sprintf("%s%s: %.5f measured, %.5f computed, of %.5f", name, part.name, measured, length, total)
 			}
@@ -157,7 +159,7 @@ func TestSlopesOfEveryArchitecture(t *testing.T) {
 				return
 			}
 			lines = append(lines, name+": trained\n")
-			most, where := differs(t, tr, someTexts(m.Config.NVocab))
+			most, where := differs(t, tr, someTexts(m.Config))
 			t.Logf("%.4f of the gradient at most: %s", most, where)
 			if most > 0.02 {
 				t.Errorf("%.4f of the gradient: %s", most, where)
@@ -193,11 +195,11 @@ func TestSlopesAreTheSameEverywhere(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			loss, err := tr.Slopes(someTexts(m.Config.NVocab), nil)
+			loss, err := tr.Slopes(someTexts(m.Config), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := fmt.Appendf(nil, "%x %x", loss, tr.Adapter.Slopes)
+			got := fmt.Appendf(nil, "%x %x", loss, tr.Adapter.Slopes())
 			if want == nil {
 				want = got
 			}
@@ -221,5 +223,47 @@ func TestTextLongerThanPositions(t *testing.T) {
 	x := Text{Tokens: make([]int32, 21), Weights: make([]float32, 21)}
 	if _, err := tr.Loss([]Text{x}, nil); err == nil || !strings.Contains(err.Error(), "positions") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// Texts that take more KV blocks than a chunk has are an error, as many short ones do.
+func TestChunkIsBoundedByBlocks(t *testing.T) {
+	_, tr, err := trainer(t, llamaFile, LoRA{Rank: 3, Alpha: 4}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := Text{Tokens: []int32{1, 2}, Weights: []float32{0, 1}}
+	if tr.MaxBlocks() != 4 {
+		t.Errorf("%d blocks for %d tokens, want 4", tr.MaxBlocks(), tr.MaxTokens())
+	}
+	if _, err := tr.Loss(slices.Repeat([]Text{x}, 4), nil); err != nil {
+		t.Error(err)
+	}
+	if _, err := tr.Loss(slices.Repeat([]Text{x}, 5), nil); err == nil || !strings.Contains(err.Error(), "blocks") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// A token that the model never generates cannot be learnt.
+func TestSuppressedTokenIsNotLearnt(t *testing.T) {
+	m, tr, err := trainer(t, "testdata/archs/chameleon.gguf", LoRA{Rank: 3, Alpha: 4}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := Text{Tokens: []int32{0, int32(m.Config.Suppressed[0])}, Weights: []float32{0, 1}}
+	if _, err := tr.Loss([]Text{x}, nil); !errors.Is(err, ErrToken) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// An adapter whose term would be nothing, or no number, is refused in a line.
+func TestAdapterRefusals(t *testing.T) {
+	for _, l := range []LoRA{
+		{}, {Rank: 4}, {Rank: 4, Alpha: -1}, {Rank: 4, Alpha: math.NaN()}, {Rank: 4, Alpha: math.Inf(1)}, {Rank: 4, Alpha: 1e-60},
+		{Rank: 1 << 20, Alpha: 1}, {Rank: 4, Alpha: 1, Targets: []string{"attn_z"}},
+	} {
+		if _, _, err := trainer(t, llamaFile, l, 1); err == nil || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%+v: error %v", l, err)
+		}
 	}
 }

@@ -28,8 +28,6 @@ var DefaultTargets = []string{"attn_q", "attn_k", "attn_v", "attn_qkv", "attn_ou
 
 // A Tuned is an adapter in training: its numbers, slopes by them, and what passes multiply with.
 type Tuned struct {
-	Numbers  []float32 // of all matrices, in the order of the model's: of each A and then B, row by row
-	Slopes   []float32 // by each
 	Matrices int
 
 	lora    LoRA
@@ -39,6 +37,23 @@ type Tuned struct {
 	adapter *Adapter
 	regions []*mem.Region
 	numbers []byte // Numbers
+	slopes  []float32
+}
+
+// Numbers returns the numbers of all matrices in the order of the model's, of each A and then B, row by row: the memory that
+// steps change. Moved makes changes count.
+func (a *Tuned) Numbers() []float32 { return mem.Float32s(a.numbers) }
+
+// Slopes returns the slopes by each number that Trainer.Slopes has computed, until it does so again.
+func (a *Tuned) Slopes() []float32 { return a.slopes }
+
+// Form returns what makes adapters those of the same matrices, with the same meaning of numbers.
+func (a *Tuned) Form() string {
+	form := fmt.Sprintf("rank %d, alpha %v:", a.lora.Rank, a.alpha)
+	for _, name := range a.names {
+		form += fmt.Sprintf(" %s %d %d", name, a.low[name].in, a.low[name].out)
+	}
+	return form
 }
 
 // NewTuned returns a new adapter for a model: A is random, B is 0, so it changes nothing yet.
@@ -53,6 +68,9 @@ func NewTuned(m *Model, l LoRA, budget *mem.Budget) (*Tuned, error) {
 	a.alpha = float32(l.Alpha)
 	if l.RankStable {
 		a.alpha = float32(l.Alpha * math.Sqrt(float64(l.Rank)))
+	}
+	if scale := a.alpha / float32(l.Rank); !(scale >= 1e-30 && scale <= 1e30) { // NaN too
+		return nil, fmt.Errorf("an alpha of %v, want a number above 0", l.Alpha)
 	}
 	if err := a.init(m, budget); err != nil {
 		a.Close()
@@ -133,10 +151,11 @@ func (a *Tuned) init(m *Model, budget *mem.Budget) error {
 	if err != nil {
 		return err
 	}
-	a.Numbers, a.Slopes, a.Matrices = mem.Float32s(a.numbers), mem.Float32s(slopes), len(mats)
+	all := a.Numbers()
+	a.slopes, a.Matrices = mem.Float32s(slopes), len(mats)
 	at := 0
 	take := func(n int) (x, d []float32) {
-		x, d = a.Numbers[at:at+n:at+n], a.Slopes[at:at+n:at+n]
+		x, d = all[at:at+n:at+n], a.slopes[at:at+n:at+n]
 		at += n
 		return x, d
 	}

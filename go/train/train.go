@@ -5,10 +5,13 @@
 package train
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/mem"
@@ -36,9 +39,16 @@ type Config struct {
 	Beta2    float64 // 0: 0.999
 	Eps      float64 // 0: 1e-8
 	Decay    float64 // of the numbers, times the rate
-	Clip     float64 // slopes of a step are at most so long; 0: any length
+	Clip     float64 // the gradient of a step has at most this norm; 0: any
 	Seed     uint64  // of the order of the texts
 }
+
+const (
+	least     = 1e-37   // of what must not be 0 as a 32-bit float
+	maxSteps  = 1 << 30 // and chunks of a step below
+	maxChunks = 1 << 20
+	maxNorm   = 1e18 // of a gradient, whose squares must be floats
+)
 
 // withDefaults returns the configuration with what its zeros mean, or an error that names a field.
 func (c Config) withDefaults() (Config, error) {
@@ -55,18 +65,22 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	within := func(x, low, high float64) bool { return x >= low && x <= high } // not NaN
 	switch {
-	case c.Steps < 1 || c.Chunks < 1:
-		return c, fmt.Errorf("%d steps of %d chunks, want 1 at least", c.Steps, c.Chunks)
-	case !within(c.Rate, math.SmallestNonzeroFloat64, 10):
-		return c, fmt.Errorf("a rate of %v, want a number above 0 and at most 10", c.Rate)
+	case c.Steps < 1 || c.Steps > maxSteps || c.Chunks < 1 || c.Chunks > maxChunks:
+		return c, fmt.Errorf("%d steps of %d chunks, want 1 to %d of 1 to %d", c.Steps, c.Chunks, maxSteps, maxChunks)
+	case !within(c.Rate, least, 10):
+		return c, fmt.Errorf("a rate of %v, want a number from %v to 10", c.Rate, least)
 	case !within(c.Least, 0, 1):
 		return c, fmt.Errorf("%v of the rate at the end, want a number from 0 to 1", c.Least)
 	case c.Warmup < 0 || c.Warmup > c.Steps:
 		return c, fmt.Errorf("a warmup of %d steps, want 0 to %d", c.Warmup, c.Steps)
 	case !within(c.Beta1, 0, 0.9999) || !within(c.Beta2, 0, 0.99999):
 		return c, fmt.Errorf("betas %v and %v, want numbers from 0 to below 1", c.Beta1, c.Beta2)
-	case !within(c.Eps, 0, 1) || !within(c.Decay, 0, 1) || !within(c.Clip, 0, math.MaxFloat32):
-		return c, fmt.Errorf("eps %v, decay %v, clip %v: want small numbers, not below 0", c.Eps, c.Decay, c.Clip)
+	case !within(c.Eps, least, 1):
+		return c, fmt.Errorf("an eps of %v, want a number from %v to 1", c.Eps, least)
+	case !within(c.Decay, 0, 1) || !within(c.Clip, 0, math.MaxFloat32):
+		return c, fmt.Errorf("decay %v, clip %v: want small numbers, not below 0", c.Decay, c.Clip)
+	case c.Schedule < Cosine || c.Schedule > Constant:
+		return c, fmt.Errorf("schedule %d is none", c.Schedule)
 	}
 	return c, nil
 }
@@ -102,64 +116,52 @@ func cosine(x float64) float64 {
 
 // A Step is what one step did.
 type Step struct {
-	Number int
-	Loss   float64 // the weighted mean of that of its tokens, before it
-	Weight float64 // of these
-	Length float64 // of the slopes, before they were clipped
-	Rate   float64
+	Number       int
+	Loss         float64 // the weighted mean of that of its tokens, before it
+	Weight       float64 // of these
+	GradientNorm float64 // before it was clipped
+	Rate         float64
 }
 
 // A Run trains an adapter. It is not safe for concurrent use.
 type Run struct {
-	Config
-	State
+	config Config
+	state  State
 
 	trainer *model.Trainer
 	pool    *kernel.Pool
 	texts   []model.Text
-	maxTok  int
-	order   []int // of the texts in this epoch
-	ordered int   // the epoch that order is of, plus 1
+	order   []int      // of the texts in this epoch
+	ordered int        // the epoch that order is of, plus 1
+	powers  [2]float64 // Beta1 and Beta2 to the power of the steps taken
 	memory  *mem.Region
 	sums    *tree
+	failed  error // that ended the run
 }
 
 // A State is what a Run goes on from.
 type State struct {
-	Taken  int // steps
-	Epoch  int // over the texts, from 0 on
-	At     int // texts of the epoch that were used
-	Beta1T float64
-	Beta2T float64 // Beta1 and Beta2 to the power of Taken
+	Of    [sha256.Size]byte // a hash of the configuration, the texts, and the form of the adapter and of chunks
+	Taken int               // steps
+	Epoch int               // over the texts, from 0 on
+	At    int               // texts of the epoch that were used
 
-	Numbers       []float32 // of the adapter
-	Means, Spread []float32 // of the slopes by them, and of their squares
+	Numbers                   []float32 // of the adapter
+	FirstMoment, SecondMoment []float32 // of the gradient, by number
 }
 
-// New returns a Run over texts of at most maxTokens tokens each, which the trainer takes in chunks of as many. It takes the
-// trainer's adapter as it is.
-func New(t *model.Trainer, pool *kernel.Pool, budget *mem.Budget, texts []model.Text, maxTokens int, c Config) (*Run, error) {
+// New returns a Run over the texts, which must stay as they are. What chunks hold depends on the texts, the configuration
+// and the trainer's MaxTokens. It takes the trainer's adapter as it is.
+func New(t *model.Trainer, pool *kernel.Pool, budget *mem.Budget, texts []model.Text, c Config) (*Run, error) {
 	c, err := c.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	weight := 0.0
-	for i, x := range texts {
-		if n := len(x.Tokens); n < 2 || n > maxTokens || len(x.Weights) != n {
-			return nil, fmt.Errorf("text %d has %d tokens, want 2 to %d", i+1, n, maxTokens)
-		}
-		for _, w := range x.Weights[1:] {
-			if w < 0 || math.IsNaN(float64(w)) || math.IsInf(float64(w), 0) {
-				return nil, fmt.Errorf("text %d has a token of weight %v", i+1, w)
-			}
-			weight += float64(w)
-		}
+	if err := check(texts, t.MaxText()); err != nil {
+		return nil, err
 	}
-	if weight == 0 {
-		return nil, errors.New("no token of the texts is to be learnt")
-	}
-	r := &Run{Config: c, trainer: t, pool: pool, texts: texts, maxTok: maxTokens}
-	n := len(t.Adapter.Numbers)
+	r := &Run{config: c, trainer: t, pool: pool, texts: texts, powers: [2]float64{1, 1}}
+	n := len(t.Adapter.Numbers())
 	levels := 1
 	for 1<<levels <= c.Chunks {
 		levels++
@@ -167,59 +169,156 @@ func New(t *model.Trainer, pool *kernel.Pool, budget *mem.Budget, texts []model.
 	if r.memory, err = budget.Alloc("the optimiser", uint64(4*n*(2+levels))); err != nil {
 		return nil, err
 	}
+	if err := t.Adapter.Moved(pool); err != nil {
+		r.Close()
+		return nil, err
+	}
 	all := mem.Float32s(r.memory.Bytes())[:n*(2+levels)]
-	r.State = State{Beta1T: 1, Beta2T: 1, Numbers: t.Adapter.Numbers, Means: all[:n], Spread: all[n : 2*n]}
+	r.state = State{Of: r.hash(), Numbers: t.Adapter.Numbers(), FirstMoment: all[:n:n], SecondMoment: all[n : 2*n : 2*n]}
 	r.sums = newTree(all[2*n:], n)
-	return r, t.Adapter.Moved(pool)
+	return r, nil
+}
+
+// check returns an error if a text is too long, or its weights are none to divide by.
+func check(texts []model.Text, longest int) error {
+	weight := 0.0
+	for i, x := range texts {
+		if n := len(x.Tokens); n < 2 || n > longest || len(x.Weights) != n {
+			return fmt.Errorf("text %d has %d tokens, want 2 to %d", i+1, n, longest)
+		}
+		for _, w := range x.Weights[1:] {
+			if w != 0 && !(w >= 1e-6 && w <= 1e6) {
+				return fmt.Errorf("text %d has a token of weight %v, want 0, or 1e-6 to 1e6", i+1, w)
+			}
+			weight += float64(w)
+		}
+	}
+	if weight == 0 {
+		return errors.New("no token of the texts is to be learnt")
+	}
+	return nil
+}
+
+// hash returns what State.Of has: all that must be the same for steps to have the same bits, but for the model's weights.
+func (r *Run) hash() (sum [sha256.Size]byte) {
+	h := sha256.New()
+	fmt.Fprintf(h, "%+v\n%s\n%d %d\n", r.config, r.trainer.Adapter.Form(), r.trainer.MaxTokens(), len(r.texts))
+	for _, x := range r.texts {
+		fmt.Fprintln(h, len(x.Tokens))
+		for _, v := range []any{x.Tokens, x.Weights} {
+			_ = binary.Write(h, binary.LittleEndian, v) // a hash takes all bytes
+		}
+	}
+	h.Sum(sum[:0])
+	return sum
+}
+
+// Config returns the configuration, with what its zeros mean.
+func (r *Run) Config() Config { return r.config }
+
+// State returns what a Run like this one goes on from. Its slices are the memory of the Run: they are to be read, and only
+// until it takes another step or is closed.
+func (r *Run) State() State { return r.state }
+
+// Restore has the Run go on from a state of another with the same configuration, texts and form of the adapter. On an error
+// about the state the Run is as it was.
+func (r *Run) Restore(s State) error {
+	n := len(r.state.Numbers)
+	switch {
+	case r.failed != nil:
+		return r.failed
+	case s.Of != r.state.Of:
+		return errors.New("the state is of another configuration, of other texts, or of another form of adapter")
+	case len(s.Numbers) != n || len(s.FirstMoment) != n || len(s.SecondMoment) != n:
+		return fmt.Errorf("the state has %d numbers with %d and %d moments, want %d", len(s.Numbers), len(s.FirstMoment), len(s.SecondMoment), n)
+	case s.Taken < 0 || s.Taken > r.config.Steps:
+		return fmt.Errorf("the state is of step %d, want 0 to %d", s.Taken, r.config.Steps)
+	case s.At < 0 || s.At > len(r.texts) || s.Epoch < 0 || s.Epoch > s.Taken*r.config.Chunks || s.Taken == 0 && s.At > 0:
+		return fmt.Errorf("the state is at text %d of epoch %d, where %d steps do not lead", s.At, s.Epoch, s.Taken)
+	}
+	for _, x := range [][]float32{s.Numbers, s.FirstMoment, s.SecondMoment} {
+		if slices.ContainsFunc(x, func(v float32) bool { return math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) }) {
+			return errors.New("the state has numbers that are not finite")
+		}
+	}
+	if slices.ContainsFunc(s.SecondMoment, func(v float32) bool { return v < 0 }) {
+		return errors.New("the state has a second moment below 0")
+	}
+	copy(r.state.Numbers, s.Numbers)
+	copy(r.state.FirstMoment, s.FirstMoment)
+	copy(r.state.SecondMoment, s.SecondMoment)
+	r.state.Taken, r.state.Epoch, r.state.At, r.ordered = s.Taken, s.Epoch, s.At, 0
+	r.powers = [2]float64{1, 1}
+	for range s.Taken { // as steps multiply them
+		r.powers[0], r.powers[1] = r.powers[0]*r.config.Beta1, r.powers[1]*r.config.Beta2
+	}
+	return r.moved()
+}
+
+// moved has passes use the numbers as they are now. An error ends the run: the numbers have moved, and passes have not.
+func (r *Run) moved() error {
+	if err := r.trainer.Adapter.Moved(r.pool); err != nil {
+		r.failed = fmt.Errorf("the run is over: %w", err)
+	}
+	return r.failed
 }
 
 // Close releases the memory of the optimiser. Closing again is a no-op.
 func (r *Run) Close() { r.memory.Close() }
 
 // Over reports whether all steps were taken.
-func (r *Run) Over() bool { return r.Taken >= r.Steps }
+func (r *Run) Over() bool { return r.state.Taken >= r.config.Steps }
 
 // next returns the texts of the next chunk, and moves on: as many of the epoch's in their order as fit.
 func (r *Run) next() (chunk []model.Text) {
-	n := 0
-	for len(chunk) < r.trainer.MaxTexts() {
-		if r.At == len(r.texts) {
+	tokens, blocks, at := 0, 0, &r.state
+	for {
+		if at.At == len(r.texts) {
 			if len(chunk) > 0 {
 				break // chunks are of one epoch
 			}
-			r.Epoch, r.At = r.Epoch+1, 0
+			at.Epoch, at.At = at.Epoch+1, 0
 		}
-		if r.ordered != r.Epoch+1 {
-			r.order = rand.New(rand.NewPCG(r.Seed, uint64(r.Epoch))).Perm(len(r.texts))
-			r.ordered = r.Epoch + 1
+		if r.ordered != at.Epoch+1 {
+			r.order = rand.New(rand.NewPCG(r.config.Seed, uint64(at.Epoch))).Perm(len(r.texts))
+			r.ordered = at.Epoch + 1
 		}
-		x := r.texts[r.order[r.At]]
-		if n += len(x.Tokens); n > r.maxTok {
+		x := r.texts[r.order[at.At]]
+		tokens, blocks = tokens+len(x.Tokens), blocks+model.KVBlocks(len(x.Tokens))
+		if tokens > r.trainer.MaxTokens() || blocks > r.trainer.MaxBlocks() {
 			break
 		}
 		chunk = append(chunk, x)
-		r.At++
+		at.At++
 	}
 	return chunk
 }
 
-// Next takes a step. Where it fails, as with model.ErrStopped once stop (may be nil) is set, the state is that of before.
+// Next takes a step. Where it fails, as with model.ErrStopped once stop (may be nil) is set, the state is that of before,
+// and Next may be called again. Only where the numbers have moved and cannot be used the run is over: that error is also
+// the one of all later calls.
 func (r *Run) Next(stop *kernel.Stop) (Step, error) {
-	if r.Over() {
+	switch {
+	case r.failed != nil:
+		return Step{}, r.failed
+	case r.Over():
 		return Step{}, errors.New("all steps were taken")
 	}
-	epoch, at := r.Epoch, r.At
-	s, err := r.step(stop)
+	epoch, at := r.state.Epoch, r.state.At
+	s, gradient, err := r.gradient(stop)
 	if err != nil {
-		r.Epoch, r.At = epoch, at
+		r.state.Epoch, r.state.At = epoch, at
+		return s, err
 	}
-	return s, err
+	r.move(s, gradient)
+	return s, r.moved()
 }
 
-func (r *Run) step(stop *kernel.Stop) (Step, error) {
-	s := Step{Number: r.Taken + 1, Rate: r.rate(r.Taken + 1)}
+// gradient returns the sum of the gradients of a step's chunks.
+func (r *Run) gradient(stop *kernel.Stop) (s Step, sum []float32, err error) {
+	s = Step{Number: r.state.Taken + 1, Rate: r.config.rate(r.state.Taken + 1)}
 	r.sums.reset()
-	for chunks := 0; chunks < r.Chunks || s.Weight == 0; chunks++ { // texts without weights bring nothing
+	for chunks := 0; chunks < r.config.Chunks || s.Weight == 0; chunks++ { // texts without weights bring nothing
 		texts := r.next()
 		weight := weightOf(texts)
 		if weight == 0 {
@@ -227,30 +326,34 @@ func (r *Run) step(stop *kernel.Stop) (Step, error) {
 		}
 		loss, err := r.trainer.Slopes(texts, stop)
 		if err != nil {
-			return s, err
+			return s, nil, err
 		}
 		s.Loss += loss
 		s.Weight += weight
-		r.sums.add(r.trainer.Adapter.Slopes)
+		r.sums.add(r.trainer.Adapter.Slopes())
 	}
-	slopes := r.sums.total()
+	sum = r.sums.total()
 	s.Loss /= s.Weight
-	s.Length = math.Sqrt(squares(slopes)) / s.Weight
-	if math.IsNaN(s.Length) || math.IsInf(s.Length, 0) {
-		return s, model.ErrNotFinite
+	s.GradientNorm = math.Sqrt(squares(sum)) / s.Weight
+	if !(s.GradientNorm <= maxNorm) {
+		return s, nil, model.ErrNotFinite
 	}
-	scale := 1 / s.Weight
-	if r.Clip > 0 && s.Length > r.Clip {
-		scale *= r.Clip / s.Length
+	return s, sum, nil
+}
+
+// move takes the step s by the sum of gradients.
+func (r *Run) move(s Step, gradient []float32) {
+	c, scale := r.config, 1/s.Weight
+	if c.Clip > 0 && s.GradientNorm > c.Clip {
+		scale *= c.Clip / s.GradientNorm
 	}
-	r.Beta1T, r.Beta2T = r.Beta1T*r.Beta1, r.Beta2T*r.Beta2
+	r.powers[0], r.powers[1] = r.powers[0]*c.Beta1, r.powers[1]*c.Beta2
 	kernel.AdamW{
-		Scale: float32(scale), Beta1: float32(r.Beta1), Beta2: float32(r.Beta2),
-		Rise1: float32(1 / (1 - r.Beta1T)), Rise2: float32(1 / (1 - r.Beta2T)),
-		Rate: float32(s.Rate), Decay: float32(r.Decay), Eps: float32(r.Eps),
-	}.Step(r.pool, r.Numbers, r.Means, r.Spread, slopes)
-	r.Taken++
-	return s, r.trainer.Adapter.Moved(r.pool)
+		Scale: float32(scale), Beta1: float32(c.Beta1), Beta2: float32(c.Beta2),
+		Rise1: float32(1 / (1 - r.powers[0])), Rise2: float32(1 / (1 - r.powers[1])),
+		Rate: float32(s.Rate), Decay: float32(c.Decay), Eps: float32(c.Eps),
+	}.Step(r.pool, r.state.Numbers, r.state.FirstMoment, r.state.SecondMoment, gradient)
+	r.state.Taken++
 }
 
 // weightOf returns the sum of the weights of texts' tokens that have a loss.
@@ -273,6 +376,9 @@ func squares(x []float32) (sum float64) {
 
 // Loss returns the weighted mean of the loss of other texts' tokens, of at most as many tokens each as the Run's.
 func (r *Run) Loss(texts []model.Text, stop *kernel.Stop) (float64, error) {
+	if r.failed != nil {
+		return 0, r.failed
+	}
 	sum, weight := 0.0, 0.0
 	for _, x := range texts { // one by one: their losses depend on no company
 		if weightOf([]model.Text{x}) == 0 {

@@ -70,7 +70,7 @@ func open(tb testing.TB, threads int, c train.Config, texts func(b *bench) []mod
 	b.trainer, err = model.NewTrainer(b.model, a, model.TrainerConfig{Pool: b.pool, Budget: b.budget, MaxTokens: maxTokens})
 	must(err)
 	tb.Cleanup(b.trainer.Close)
-	b.Run, err = train.New(b.trainer, b.pool, b.budget, texts(b), maxTokens, c)
+	b.Run, err = train.New(b.trainer, b.pool, b.budget, texts(b), c)
 	must(err)
 	tb.Cleanup(b.Close)
 	return b
@@ -132,7 +132,7 @@ func TestLearnsTenSentencesByHeart(t *testing.T) {
 func written(tb testing.TB, b *bench) []byte {
 	tb.Helper()
 	var out bytes.Buffer
-	if _, err := b.trainer.Adapter.Write(b.model.Config.Arch, b.Numbers).WriteTo(&out); err != nil {
+	if _, err := b.trainer.Adapter.Write(b.model.Config.Arch, b.State().Numbers).WriteTo(&out); err != nil {
 		tb.Fatal(err)
 	}
 	return out.Bytes()
@@ -146,13 +146,7 @@ func TestGoesOnWithTheSameBits(t *testing.T) {
 	for threads := 2; threads < 4; threads++ {
 		first, second := open(t, threads, c, byHeart), open(t, 5-threads, c, byHeart)
 		steps(t, first, 4)
-		from := first.State
-		to := &second.State
-		for _, x := range []struct{ to, from []float32 }{{to.Numbers, from.Numbers}, {to.Means, from.Means}, {to.Spread, from.Spread}} {
-			copy(x.to, x.from)
-		}
-		to.Taken, to.Epoch, to.At, to.Beta1T, to.Beta2T = from.Taken, from.Epoch, from.At, from.Beta1T, from.Beta2T
-		if err := second.trainer.Adapter.Moved(second.pool); err != nil {
+		if err := second.Restore(first.State()); err != nil {
 			t.Fatal(err)
 		}
 		steps(t, second, 3)
@@ -170,8 +164,8 @@ func TestWhatIsMaskedHasNoSlope(t *testing.T) {
 		x := byHeart(b)[0]
 		x.Weights = slices.Clone(x.Weights)
 		x.Tokens[len(x.Tokens)-1], x.Weights[len(x.Weights)-1] = last, 0
-		for i := range b.Numbers {
-			b.Numbers[i] += 0.01
+		for i := range b.State().Numbers {
+			b.State().Numbers[i] += 0.01
 		}
 		if err := b.trainer.Adapter.Moved(b.pool); err != nil {
 			t.Fatal(err)
@@ -180,7 +174,7 @@ func TestWhatIsMaskedHasNoSlope(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out bytes.Buffer
-		if err := binary.Write(&out, binary.LittleEndian, b.trainer.Adapter.Slopes); err != nil {
+		if err := binary.Write(&out, binary.LittleEndian, b.trainer.Adapter.Slopes()); err != nil {
 			t.Fatal(err)
 		}
 		if first == nil {
@@ -257,14 +251,13 @@ func TestAdapterIsWhatWasTrained(t *testing.T) {
 func TestStopLeavesTheState(t *testing.T) {
 	b := open(t, 1, train.Config{Steps: 3, Rate: 0.01}, byHeart)
 	steps(t, b, 1)
-	was := written(t, b)
-	epoch, at := b.Epoch, b.At
+	was, from := written(t, b), b.State()
 	var stop kernel.Stop
 	stop.Set()
 	if _, err := b.Next(&stop); !errors.Is(err, model.ErrStopped) {
 		t.Fatalf("error %v", err)
 	}
-	if b.Taken != 1 || b.Epoch != epoch || b.At != at || !bytes.Equal(written(t, b), was) {
+	if to := b.State(); to.Taken != 1 || to.Epoch != from.Epoch || to.At != from.At || !bytes.Equal(written(t, b), was) {
 		t.Error("another state")
 	}
 }
@@ -285,17 +278,81 @@ func TestRefusals(t *testing.T) {
 		{[]model.Text{good}, train.Config{Rate: 1}, "steps"},
 		{[]model.Text{good}, train.Config{Steps: 1}, "rate"},
 		{[]model.Text{good}, train.Config{Steps: 1, Rate: math.NaN()}, "rate"},
+		{[]model.Text{good}, train.Config{Steps: 1, Rate: 1e-40}, "rate"},
+		{[]model.Text{good}, train.Config{Steps: 1, Rate: 1, Eps: 1e-46}, "eps"},
+		{[]model.Text{good}, train.Config{Steps: 1, Rate: 1, Schedule: 3}, "schedule"},
+		{[]model.Text{good}, train.Config{Steps: 1, Rate: 1, Chunks: 1 << 40}, "chunks"},
+		{[]model.Text{{Tokens: []int32{1, 2}, Weights: []float32{0, 1e-20}}}, train.Config{Steps: 1, Rate: 1}, "weight"},
 		{[]model.Text{good}, train.Config{Steps: 1, Rate: 1, Warmup: 2}, "warmup"},
 		{[]model.Text{good}, train.Config{Steps: 1, Rate: 1, Least: 2}, "end"},
 		{[]model.Text{good}, train.Config{Steps: 1, Rate: 1, Beta1: 1}, "betas"},
 		{[]model.Text{good}, train.Config{Steps: 1, Rate: 1, Clip: -1}, "clip"},
 	} {
-		r, err := train.New(b.trainer, b.pool, b.budget, c.texts, maxTokens, c.c)
+		r, err := train.New(b.trainer, b.pool, b.budget, c.texts, c.c)
 		if err == nil {
 			r.Close()
 		}
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: error %v, want one about %q", c.c, err, c.want)
 		}
+	}
+}
+
+// A state that is not one of the same run is refused, and changes nothing.
+func TestRestoreRefuses(t *testing.T) {
+	c := train.Config{Steps: 5, Chunks: 2, Rate: 0.01, Seed: 5}
+	b := open(t, 1, c, byHeart)
+	steps(t, b, 2)
+	was := written(t, b)
+	good := func() train.State {
+		s := b.State()
+		s.Numbers, s.FirstMoment, s.SecondMoment = slices.Clone(s.Numbers), slices.Clone(s.FirstMoment), slices.Clone(s.SecondMoment)
+		return s
+	}
+	for name, harm := range map[string]func(s *train.State){
+		"hash":             func(s *train.State) { s.Of[3]++ },
+		"numbers":          func(s *train.State) { s.Numbers = s.Numbers[1:] },
+		"moments":          func(s *train.State) { s.SecondMoment = nil },
+		"NaN":              func(s *train.State) { s.Numbers[7] = float32(math.NaN()) },
+		"infinite":         func(s *train.State) { s.FirstMoment[7] = float32(math.Inf(-1)) },
+		"negative squares": func(s *train.State) { s.SecondMoment[7] = -1 },
+		"steps below 0":    func(s *train.State) { s.Taken = -1 },
+		"steps":            func(s *train.State) { s.Taken = 6 },
+		"texts":            func(s *train.State) { s.At = len(sentences) + 1 },
+		"epochs":           func(s *train.State) { s.Epoch = 5 },
+		"texts of no step": func(s *train.State) { s.Taken, s.Epoch, s.At = 0, 0, 3 },
+	} {
+		s := good()
+		harm(&s)
+		if err := b.Restore(s); err == nil || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: error %v", name, err)
+		}
+		if to := b.State(); to.Taken != 2 || !bytes.Equal(written(t, b), was) {
+			t.Errorf("%s: another state", name)
+		}
+	}
+	for name, other := range map[string]*bench{
+		"seed":  open(t, 1, train.Config{Steps: 5, Chunks: 2, Rate: 0.01, Seed: 6}, byHeart),
+		"texts": open(t, 1, c, func(b *bench) []model.Text { return byHeart(b)[1:] }),
+	} {
+		if err := other.Restore(good()); err == nil {
+			t.Errorf("a run with other %s took the state", name)
+		}
+	}
+	if err := b.Restore(good()); err != nil {
+		t.Error(err)
+	}
+}
+
+// A Run that cannot be made leaves nothing reserved.
+func TestNewReleasesWhatItReserved(t *testing.T) {
+	b := open(t, 1, train.Config{Steps: 1, Rate: 0.01}, byHeart)
+	before := b.budget.Used()
+	b.budget.SetLimit(before+100, "test")
+	if _, err := train.New(b.trainer, b.pool, b.budget, byHeart(b), train.Config{Steps: 1, Rate: 1}); err == nil {
+		t.Error("a run without memory")
+	}
+	if got := b.budget.Used(); got != before {
+		t.Errorf("%d bytes are used, %d before", got, before)
 	}
 }
