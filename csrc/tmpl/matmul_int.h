@@ -560,29 +560,29 @@ INLINE void super_tile(int type, int np, int nt, enum how how, int twos, float *
 				for (int t = 0; t < nt; t += MM_BY) {
 					const int at = t / MM_BY;
 
-#pragma GCC unroll 4
-					for (int k = 0; k < 2 * np; k++) {
-						dots *d = &dot[k % np][k / np][at];
+					/* Panels one by one: GCC unrolls a loop so late that AVX-VNNI spills. */
+					if (i % run == 0) {
+						const dots zero = dots_set1(0, 0);
+						const dots from = twos ? zero
+						                       : dots_start(type, start, t, nt, sub);
+						const int up = twos && j % 2;
 
-						if (i % run)
-							break;
-						if (twos && j % 2)
-							*d = dots_up(*d);
-						else
-							*d = k < np && !twos ? dots_start(type, start, t, nt, sub)
-							                     : dots_set1(0, 0);
+						dot[0][0][at] = up ? dots_up(dot[0][0][at]) : from;
+						dot[0][1][at] = up ? dots_up(dot[0][1][at]) : zero;
+						dot[1][0][at] = up ? dots_up(dot[1][0][at]) : from;
+						dot[1][1][at] = up ? dots_up(dot[1][1][at]) : zero;
 					}
 #pragma GCC unroll 2
 					for (int k = 0; k < step; k += MM_BY) {
 						const int8_t *xt = xs + t * (int)sizeof *x + (i + k) * 4;
 						const acts xk = acts_of(xt, xt + (beside(t, nt) - t) * (int)sizeof *x);
 
-#pragma GCC unroll 2
-						for (int r = 0; r < np; r++) {
-							dots *d = &dot[r][i % chains][at];
+						dots *const d0 = &dot[0][i % chains][at];
+						dots *const d1 = &dot[1][i % chains][at];
 
-							*d = dots_add(type, *d, a[r][k / MM_BY], xk);
-						}
+						*d0 = dots_add(type, *d0, a[0][k / MM_BY], xk);
+						if (np == 2)
+							*d1 = dots_add(type, *d1, a[1][k / MM_BY], xk);
 					}
 				}
 				if (((i + step) % run && i + step < n_words) || (twos && j % 2 == 0))
