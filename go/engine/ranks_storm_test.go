@@ -170,10 +170,16 @@ func storms(t *testing.T, path string, c Config, file string, all []*stormed) {
 	savedOfRanks(t, l, all[0].params().Prompt)
 }
 
-// savedOfRanks saves a text and restores it, on all ranks.
+// savedOfRanks saves a text and restores it, on all ranks, in other units than it was in.
 func savedOfRanks(t *testing.T, l *Loop, prompt []int32) {
 	t.Helper()
-	r := greedyRequest(slices.Concat(prompt[:20], prompt[:33]), 9)
+	whole := greedyRequest(slices.Concat(prompt[:20], prompt[:33]), 18)
+	whole.Namespace = "what is wanted"
+	_, want := submit(t, l, whole)
+	if r := want.wait(t); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	r := greedyRequest(whole.Prompt, 9)
 	r.Slot = 1
 	_, c := submit(t, l, r)
 	used := c.wait(t)
@@ -185,20 +191,22 @@ func savedOfRanks(t *testing.T, l *Loop, prompt []int32) {
 	if _, err := l.EraseSlot(used.Slot, ""); err != nil {
 		t.Fatal(err)
 	}
-	for i := range l.e.kv.Layout() { // what is restored is what the file has
-		l.e.kv.Units(i).Memory[0] ^= 1
+	other := greedyRequest(slices.Concat(prompt[33:], prompt[:60]), 9) // it takes the units, on all ranks
+	other.Slot = 0
+	if _, c := submit(t, l, other); c.wait(t).Err != nil {
+		t.Fatal("another text has failed")
 	}
-	if _, err := l.RestoreSlot(0, "", bytes.NewReader(file.Bytes()[:file.Len()-9])); err == nil {
+	if _, err := l.RestoreSlot(1, "", bytes.NewReader(file.Bytes()[:file.Len()-9])); err == nil {
 		t.Error("a file that is cut short is taken")
 	}
-	restored, err := l.RestoreSlot(0, "", bytes.NewReader(file.Bytes()))
+	restored, err := l.RestoreSlot(1, "", bytes.NewReader(file.Bytes()))
 	if err != nil || restored != saved {
 		t.Fatalf("restored %+v, %v; saved %+v", restored, err, saved)
 	}
-	again := greedyRequest(r.Prompt, 9)
+	again := greedyRequest(slices.Concat(r.Prompt, want.ids[:9]), 9)
 	_, c2 := submit(t, l, again)
-	if u := c2.wait(t); !slices.Equal(c2.ids, c.ids) || u.CachedTokens != len(r.Prompt)-1 {
-		t.Errorf("restored: %v with %d cached tokens, want %v", c2.ids, u.CachedTokens, c.ids)
+	if u := c2.wait(t); !slices.Equal(c.ids, want.ids[:9]) || !slices.Equal(c2.ids, want.ids[9:]) || u.CachedTokens != saved.Tokens {
+		t.Errorf("restored: %v and %v with %d cached tokens of %d, want %v", c.ids, c2.ids, u.CachedTokens, saved.Tokens, want.ids)
 	}
 }
 
@@ -217,6 +225,8 @@ func TestStateOfRanks(t *testing.T) {
 				t.Errorf("%s: the ranks have %d bytes of a unit of %d", name, n, one)
 			}
 		}
+		c := Config{Ranks: divided(t, path, 3), Ctx: 300, Sequences: 2, KV: kvcache.Both(kvcache.Q8)}
+		savedOfRanks(t, openLoop(t, path, c, LoopConfig{}), prompt)
 	}
 }
 
