@@ -177,3 +177,18 @@ func TestWakeOfRanksWithoutRoom(t *testing.T) {
 		t.Errorf("awake the other rank has %d bytes, before %d", theirs.Used(), awake)
 	}
 }
+
+// Layers that draft are left out of a model that is divided by layers, and the engine says so.
+func TestNoDraftsByLayers(t *testing.T) {
+	path := nextOf(t, "glm4moe", 2)
+	r := divided(t, path, 2)
+	r.Layers = true
+	e := open(t, path, Config{Ctx: 128, MTP: true, Ranks: r})
+	if err := e.MTP(); e.mtp != nil || !errors.Is(err, errByLayers) {
+		t.Errorf("by layers: %v", err)
+	}
+	prompt := randomIDs(e, 3, 40)
+	if got, want := greedy(t, e, prompt, 20), greedy(t, open(t, path, Config{Ctx: 128}), prompt, 20); !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
