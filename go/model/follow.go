@@ -50,16 +50,7 @@ var errQuit = errors.New("rank 0 has ended")
 // Run follows rank 0 until that quits, which is no error. What it cannot do it tells rank 0, which ends the group.
 func (f *Follower) Run(ctx context.Context) error {
 	defer f.close()
-	broken := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		defer close(broken)
-		f.Group.Break()
-	})
-	defer func() {
-		if !stop() { // the caller closes the group next
-			<-broken
-		}
-	}()
+	defer context.AfterFunc(ctx, f.Group.Break)()
 	f.room = make([]byte, mostMessage)
 	for {
 		msg, err := f.Group.Recv(0, f.room, 0)
