@@ -145,9 +145,9 @@ struct product {
 
 /* A step of AdamW: see qn_adamw(). */
 struct adamw {
-	float scale;        /* of slopes */
+	float scale;        /* of the gradient */
 	float beta1, beta2;
-	float rise1, rise2; /* what means of few steps are multiplied by: 1 / (1 - beta^step) */
+	float correction1, correction2; /* bias corrections of moments: 1 / (1 - beta^step) */
 	float rate, decay, eps;
 };
 
@@ -198,8 +198,8 @@ struct kernels {
 	void (*add_scaled)(float *y, const float *x, float s, int64_t n);
 	/* y = fn(g) * u, by enum qn_fn. u may be NULL, for ones. */
 	fn_fn *fn[QN_N_FN];
-	/* y = the slope of fn at g, times u; NULL where there is none. */
-	fn_fn *slope[QN_N_FN];
+	/* y = the derivative of fn at g, times u; NULL where there is none. */
+	fn_fn *derivative[QN_N_FN];
 	/* y = cap * tanh(x / cap). */
 	void (*softcap)(float *y, const float *x, float cap, int64_t n);
 	/* x = n numbers of x that are at most top, and no less than low; NaN stays NaN. */

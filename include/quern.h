@@ -275,17 +275,17 @@ void qn_logits_bins(double *mass, const float *x, int64_t n, int64_t step, float
 /* ------------------------------------------------------------------ training */
 
 /*
- * A step of AdamW (Loshchilov and Hutter 2019): of n numbers x with slopes d and means m and v of these and of their
- * squares, with g = scale * d
+ * A step of AdamW (Loshchilov and Hutter 2019): of n numbers x with gradient d, and first and second moments m
+ * and v, with g = scale * d
  *	m = beta1 m + (1 - beta1) g,  v = beta2 v + (1 - beta2) g^2
- *	x = x - rate * decay * x - rate * (rise1 m) / (sqrt(rise2 v) + eps)
- * rise1 and rise2 are 1 / (1 - beta^step). By all threads of the pool.
+ *	x = x - rate * decay * x - rate * (correction1 m) / (sqrt(correction2 v) + eps)
+ * correction1 and correction2 are 1 / (1 - beta^step). By all threads of the pool.
  */
 struct qn_adamw {
 	float *x, *m, *v; /* [n] */
 	const float *d;   /* [n] */
 	int64_t n;
-	float scale, beta1, beta2, rise1, rise2, rate, decay, eps;
+	float scale, beta1, beta2, correction1, correction2, rate, decay, eps;
 };
 
 void qn_adamw(struct qn_pool *pool, const struct qn_adamw *s);

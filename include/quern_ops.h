@@ -697,14 +697,15 @@ struct qn_lru {
 /* ------------------------------------------------------------------ training */
 
 /*
- * What a backward pass computes: slopes of a loss by what the operations above made. Each begins with what it is the
- * reverse of; dy is slopes by what that wrote, dx by what it read. Sums over rows are of all in the batch, in order.
+ * What a backward pass computes: gradients of a loss with respect to what the operations above made. Each begins with
+ * what it is the reverse of; dy is that of what that wrote, dx that of what it read. Sums over rows are of
+ * all in the batch, in order.
  */
 
 /*
- * QN_OP_LOSS: the cross-entropy of rows QN_ROWS_OUT of logits, and its slopes in their place: with w = weight[out[i]]
+ * QN_OP_LOSS: the cross-entropy of rows QN_ROWS_OUT of logits, and its gradient in their place: with w = weight[out[i]]
  * and k = target[out[i]], dst[i][0] = w * (ln sum e^x - x[k]) and x = w * (softmax(x) - [k]), of n_col columns. With
- * softcap, x was capped by softcap * tanh(x / softcap), and slopes are by what it was before. A row of weight 0 gets
+ * softcap, x was capped by softcap * tanh(x / softcap), and gradients are of what it was before. A row of weight 0 gets
  * zeros. target[t] is below n_col.
  */
 struct qn_loss {
@@ -771,8 +772,8 @@ struct qn_back_gate {
 };
 
 /*
- * QN_OP_BACK_QKV, of qkv, whose src has slopes by what it left, and gets those by what it found. was: buffer of what it
- * found, in the same columns; -1 where there are no norms.
+ * QN_OP_BACK_QKV, of qkv, whose src has gradients of what it left, and gets those of what it found. was: buffer of
+ * what it found, in the same columns; -1 where there are no norms.
  */
 struct qn_back_qkv {
 	struct qn_qkv qkv;
@@ -781,9 +782,9 @@ struct qn_back_qkv {
 
 /*
  * QN_OP_BACK_ATTEND, of attend. Queries, keys and values, as a QN_OP_QKV left them, are n_head and n_head_kv heads in
- * x from col[0 .. 2] on, and their slopes go to the same columns of dst. All that a token sees is in the batch: keys
- * are floats, not what blocks keep of them. y is the result, dy its slopes; stats: buffer of [2][n_head] columns. There
- * is nothing ahead, no bias, nothing relative, no selection, side, sight or tier, and no v_in_k.
+ * x from col[0 .. 2] on, and their gradients go to the same columns of dst. All that a token sees is in the batch: keys
+ * are floats, not what blocks keep of them. y is the result, dy its gradient; stats: buffer of [2][n_head] columns.
+ * There is nothing ahead, no bias, nothing relative, no selection, side, sight or tier, and no v_in_k.
  */
 struct qn_back_attend {
 	struct qn_attend attend; /* q is not used */

@@ -9,7 +9,7 @@
 #include "arm/lanes_neon.h"
 #include "tmpl/sums.h"
 #include "tmpl/elementwise.h"
-#include "tmpl/slopes.h"
+#include "tmpl/derivatives.h"
 #include "tmpl/kv.h"
 
 /*
@@ -51,7 +51,7 @@ static inline v16i bytes_dot(v16i sum, int part, bytes a, quad b)
 void float_init_neon(struct kernels *k)
 {
 	vec_fill_neon(k);
-	slopes_fill_neon(k);
+	derivatives_fill_neon(k);
 	kv_fill_neon(k);
 	v16_fill_neon(k);
 	bf16_fill_neon(k);

@@ -1,4 +1,4 @@
-/* back_adapt.c - the reverse of an adapter's term: slopes by its two matrices, and by their input. */
+/* back_adapt.c - the reverse of an adapter's term: gradients of its two matrices, and of their input. */
 #include "run/operation.h"
 
 #define ROWS 32  /* of tokens to an item */
@@ -52,7 +52,7 @@ static void reduce(const struct run *c, const struct qn_back_low *op, int64_t ro
 }
 
 /* Rows from number i on of d_b: h has the scale already. */
-static void slopes_b(const struct run *c, const struct qn_back_low *op, int64_t rows, int64_t i)
+static void gradient_b(const struct run *c, const struct qn_back_low *op, int64_t rows, int64_t i)
 {
 	const int64_t n = op->n_out - i < OUTS ? op->n_out - i : OUTS;
 
@@ -71,7 +71,7 @@ static void slopes_b(const struct run *c, const struct qn_back_low *op, int64_t 
 }
 
 /* A block of columns of d_a. */
-static void slopes_a(const struct run *c, const struct qn_back_low *op, int64_t rows, int64_t block)
+static void gradient_a(const struct run *c, const struct qn_back_low *op, int64_t rows, int64_t block)
 {
 	const int64_t at = block * QN_ACT_BLOCK, left = op->n_in - at;
 	const struct actf *x = act_block(c, op->act, QN_ACT_F32, block * rows);
@@ -90,7 +90,7 @@ static void slopes_a(const struct run *c, const struct qn_back_low *op, int64_t 
 	});
 }
 
-static void slopes_x(const struct run *c, const struct qn_back_low *op, int64_t t, int64_t n)
+static void gradient_x(const struct run *c, const struct qn_back_low *op, int64_t t, int64_t n)
 {
 	qn_kernels.multiply(&(struct product){
 		.y = cols_row(c, op->dst, t),
@@ -121,11 +121,11 @@ static void run(struct run *c, const struct qn_op *o)
 	d = deal_begin(c->pool, c->ith, tiles + outs + blocks);
 	while ((i = deal_next(c->pool, c->step + 1, &d)) >= 0) {
 		if (i < blocks)
-			slopes_a(c, op, rows, i);
+			gradient_a(c, op, rows, i);
 		else if ((i -= blocks) < outs)
-			slopes_b(c, op, rows, i * OUTS);
+			gradient_b(c, op, rows, i * OUTS);
 		else if ((i -= outs) < tiles)
-			slopes_x(c, op, i * ROWS, rows - i * ROWS < ROWS ? rows - i * ROWS : ROWS);
+			gradient_x(c, op, i * ROWS, rows - i * ROWS < ROWS ? rows - i * ROWS : ROWS);
 	}
 }
 

@@ -2,9 +2,9 @@
  * back_attention.c - the reverse of QKV and of attention.
  *
  * Scores are made again from queries and keys, a tile of ROWS queries and KEYS keys at a time, so no matrix of all is
- * ever there (Dao et al. 2022, "FlashAttention"). First by queries: the logarithm of each row's sum, what its slopes
- * have in common, and slopes by the query, over tiles of keys in order. Then by keys: slopes by keys and values, over
- * heads and tiles of queries in order. So each number is made by one thread, and its bits depend on nothing else.
+ * ever there (Dao et al. 2022, "FlashAttention"). First by queries: the logarithm of each row's sum, what its gradients
+ * have in common, and gradients of the query, over tiles of keys in order. Then by keys: gradients of keys and values,
+ * over heads and tiles of queries in order. So each number is made by one thread, and its bits depend on nothing else.
  */
 #include <math.h>
 #include <string.h>
@@ -23,11 +23,10 @@ static int qkv_check(const struct plan *p, const struct qn_op *o)
 	const struct qn_op forward = {.kind = QN_OP_QKV, .qkv = o->back_qkv.qkv};
 	const struct qn_qkv *op = &forward.qkv;
 
-	return operation_of(QN_OP_QKV)->check(p, &forward) && !op->heads.v_in_k &&
+	return operation_of(QN_OP_QKV)->check(p, &forward) && !op->heads.v_in_k && !op->q_only &&
 	       ((!op->q_norm && !op->k_norm) ||
 	        (col_ok(p, o->back_qkv.was, op->col[0], (int64_t)op->heads.n_head * op->heads.head_dim) &&
-	         (op->q_only ||
-	          col_ok(p, o->back_qkv.was, op->col[1], (int64_t)op->heads.n_head_kv * op->heads.head_dim))));
+	         col_ok(p, o->back_qkv.was, op->col[1], (int64_t)op->heads.n_head_kv * op->heads.head_dim)));
 }
 
 /* Rotates one head of token t the other way: by the same cosines and the sines of other sign. */
@@ -47,7 +46,7 @@ static void rotate_back(const struct run *c, const struct qn_rotation *r, float 
 	qn_kernels.rope(x + r->at, cs, r->n / 2, r->kind == QN_ROPE_NEOX);
 }
 
-/* Slopes d of a head that was x before its norm: with z = x r, dx = r (g - z mean(g z)), g = d w. */
+/* Gradients d of a head that was x before its norm: with z = x r, dx = r (g - z mean(g z)), g = d w. */
 static void norm_back(float *d, const float *x, const float *w, float eps, int64_t n)
 {
 	const float r = 1 / sqrtf(qn_kernels.sumsq(x, n) / (float)n + eps);
@@ -97,8 +96,6 @@ static void qkv_run(struct run *c, const struct qn_op *o)
 			                      channels(op->q_mul, h, n), n);
 			head_back(c, op, d + g, was + g, op->q_norm, t);
 		}
-		if (op->q_only)
-			continue;
 		if (op->k_mul)
 			qn_kernels.scale_rows(d + k, d + k, 1, channels(op->k_mul, h, n), n);
 		head_back(c, op, d + k, was + k, op->k_norm, t);
@@ -117,8 +114,8 @@ const struct operation op_back_qkv = {.check = qkv_check, .counters = 1, .run = 
 /* What a thread needs for one pair of tiles. */
 struct tile {
 	float *kt, *vt;   /* [head_dim][KEYS], [v_dim][KEYS]: keys and values, transposed */
-	float *dy;        /* [ROWS][v_dim]: slopes by the sums of values, before what the result is multiplied by */
-	float s[ROWS * KEYS], d[ROWS * KEYS]; /* weights, and their slopes, then those of scores */
+	float *dy;        /* [ROWS][v_dim]: gradients of the sums of values, before what the result is multiplied by */
+	float s[ROWS * KEYS], d[ROWS * KEYS]; /* weights, and their gradients, then those of scores */
 	float top[ROWS], sum[ROWS];
 };
 
@@ -180,8 +177,8 @@ static void transpose(const struct run *c, float *y, int buf, int64_t col, int d
 	}
 }
 
-/* Slopes by head's sums of values, of rows t .. t + n. */
-static void slopes_of_sums(const struct run *c, const struct qn_back_attend *op, struct tile *s, int head, int64_t t,
+/* Gradients of head's sums of values, of rows t .. t + n. */
+static void gradients_of_sums(const struct run *c, const struct qn_back_attend *op, struct tile *s, int head, int64_t t,
                            int64_t n)
 {
 	const struct qn_heads *h = &op->attend.heads;
@@ -221,8 +218,8 @@ static void seen(const struct run *c, const struct qn_attend *op, int64_t first,
 	*to = end < *from ? *from : end > n ? n : end;
 }
 
-/* Weights and slopes of scores, from scores, of rows t .. t + n with n_keys from token k on. */
-static void slopes_of_scores(const struct run *c, const struct qn_back_attend *op, struct tile *s, int head,
+/* Weights and gradients of scores, from scores, of rows t .. t + n with n_keys from token k on. */
+static void gradients_of_scores(const struct run *c, const struct qn_back_attend *op, struct tile *s, int head,
                              int64_t first, int64_t t, int64_t n, int64_t k, int64_t n_keys)
 {
 	const struct qn_attend *a = &op->attend;
@@ -286,7 +283,7 @@ static void sums(const struct run *c, const struct qn_back_attend *op, struct ti
 	}
 }
 
-/* Rows t .. t + n of a head: their stats, and slopes by queries. */
+/* Rows t .. t + n of a head: their stats, and gradients of queries. */
 static void by_queries(const struct run *c, const struct qn_back_attend *op, int head, int64_t first, int64_t t,
                        int64_t n)
 {
@@ -321,14 +318,14 @@ static void by_queries(const struct run *c, const struct qn_back_attend *op, int
 		stats[head] = top + (float)qln((double)sum);
 		stats[h->n_head + head] = qn_kernels.dot(y, dy, h->v_dim);
 	}
-	slopes_of_sums(c, op, s, head, t, n);
+	gradients_of_sums(c, op, s, head, t, n);
 	for (int64_t k = from; k < t + n; k += KEYS) {
 		const int64_t keys = t + n - k < KEYS ? t + n - k : KEYS;
 
 		transpose(c, s->kt, op->x, key, h->head_dim, k, keys);
 		transpose(c, s->vt, op->x, op->col[2] + (int64_t)kv * h->v_dim, h->v_dim, k, keys);
 		scores(c, op, s, head, t, n);
-		slopes_of_scores(c, op, s, head, first, t, n, k, keys);
+		gradients_of_scores(c, op, s, head, first, t, n, k, keys);
 		qn_kernels.multiply(&(struct product){
 			.y = buf_row(c, op->dst, t) + op->col[0] + (int64_t)head * h->head_dim,
 			.y_row = c->bufs[op->dst].width,
@@ -345,16 +342,16 @@ static void by_queries(const struct run *c, const struct qn_back_attend *op, int
 	}
 }
 
-/* Adds what rows t .. t + n of a head bring to slopes by n_keys keys and values from token k on. */
+/* Adds what rows t .. t + n of a head bring to gradients of n_keys keys and values from token k on. */
 static void add_to_keys(const struct run *c, const struct qn_back_attend *op, struct tile *s, int head, int64_t first,
                         int64_t t, int64_t n, int64_t k, int64_t n_keys, int add)
 {
 	const struct qn_heads *h = &op->attend.heads;
 	const int kv = head / (h->n_head / h->n_head_kv);
 
-	slopes_of_sums(c, op, s, head, t, n);
+	gradients_of_sums(c, op, s, head, t, n);
 	scores(c, op, s, head, t, n);
-	slopes_of_scores(c, op, s, head, first, t, n, k, n_keys);
+	gradients_of_scores(c, op, s, head, first, t, n, k, n_keys);
 	qn_kernels.multiply(&(struct product){
 		.y = buf_row(c, op->dst, k) + op->col[2] + (int64_t)kv * h->v_dim,
 		.y_row = c->bufs[op->dst].width,
@@ -383,7 +380,7 @@ static void add_to_keys(const struct run *c, const struct qn_back_attend *op, st
 	});
 }
 
-/* Slopes by n keys and values from token k on, of a sequence whose tokens are first .. end. */
+/* Gradients of n keys and values from token k on, of a sequence whose tokens are first .. end. */
 static void by_keys(const struct run *c, const struct qn_back_attend *op, int kv, int64_t first, int64_t end, int64_t k,
                     int64_t n)
 {

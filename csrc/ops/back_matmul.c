@@ -1,5 +1,5 @@
 /*
- * back_matmul.c - slopes by the inputs of products: W^T dy, of any type of weights.
+ * back_matmul.c - gradients of the inputs of products: W^T dy, of any type of weights.
  *
  * The transpose of a block of 256 columns and QN_BACK_ROWS rows of W is 16 panels of BF16, made in scratch from the
  * rows as they lie in the file, and multiplied by the kernels of QN_OP_MATMUL: so this has their bits on every set.

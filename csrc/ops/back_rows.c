@@ -15,7 +15,7 @@ static int loss_check(const struct plan *p, const struct qn_op *o)
 	       buf_ok(p, op->logits, op->n_col) && buf_ok(p, op->dst, 1);
 }
 
-/* Slopes by x = cap * tanh(z / cap) become slopes by z: times 1 - (x / cap)^2. */
+/* Gradients of x = cap * tanh(z / cap) become gradients of z: times 1 - (x / cap)^2. */
 static void uncap(float *d, const float *x, float cap, int64_t n)
 {
 	for (int64_t i = 0; i < n; i++) {
@@ -171,14 +171,14 @@ static void gate_run(struct run *c, const struct qn_op *o)
 		const int64_t t = i / blocks, at = i % blocks * QN_ACT_BLOCK, left = op->n_col - at;
 		const int64_t n = left < QN_ACT_BLOCK ? left : QN_ACT_BLOCK;
 		const float *g = cols_row(c, op->g, t) + at, *dy = cols_row(c, op->dy, t) + at;
-		float slopes[QN_ACT_BLOCK];
+		float derivatives[QN_ACT_BLOCK];
 
-		qn_kernels.slope[op->fn](slopes, g, dy, n);
+		qn_kernels.derivative[op->fn](derivatives, g, dy, n);
 		if (op->u.buf >= 0) {
-			qn_kernels.scale_rows(slopes, slopes, 1, cols_row(c, op->u, t) + at, n);
+			qn_kernels.scale_rows(derivatives, derivatives, 1, cols_row(c, op->u, t) + at, n);
 			qn_kernels.fn[op->fn](cols_row(c, op->du, t) + at, g, dy, n);
 		}
-		memcpy(cols_row(c, op->dg, t) + at, slopes, sizeof *slopes * (size_t)n);
+		memcpy(cols_row(c, op->dg, t) + at, derivatives, sizeof *derivatives * (size_t)n);
 	}
 }
 

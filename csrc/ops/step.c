@@ -1,4 +1,4 @@
-/* step.c - optimisers, whose steps move weights by their slopes. */
+/* step.c - optimisers, whose steps move weights by their gradient. */
 #include "kernels.h"
 #include "run/pool.h"
 
@@ -10,8 +10,8 @@ static void share(struct qn_pool *pool, void *arg, int ith, int nth)
 		.scale = s->scale,
 		.beta1 = s->beta1,
 		.beta2 = s->beta2,
-		.rise1 = s->rise1,
-		.rise2 = s->rise2,
+		.correction1 = s->correction1,
+		.correction2 = s->correction2,
 		.rate = s->rate,
 		.decay = s->decay,
 		.eps = s->eps,

@@ -56,7 +56,7 @@ static float dot_scalar(const float *x, const float *y, int64_t n)
 
 #define VEC(name) name##_scalar
 #include "tmpl/elementwise.h"
-#include "tmpl/slopes.h"
+#include "tmpl/derivatives.h"
 #include "tmpl/kv.h"
 
 static void int8_rounds_scalar(int64_t n)
@@ -74,7 +74,7 @@ static void int8_rounds_scalar(int64_t n)
 void vec_init_scalar(struct kernels *k)
 {
 	vec_fill_scalar(k);
-	slopes_fill_scalar(k);
+	derivatives_fill_scalar(k);
 	kv_fill_scalar(k);
 	k->int8_rounds = int8_rounds_scalar;
 	k->int8_per_round = 4;

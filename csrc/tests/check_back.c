@@ -1,5 +1,5 @@
 /*
- * check_back.c - training: slopes against differences of the formulas in double, products and steps against their own,
+ * check_back.c - training: gradients against differences of the formulas in double, products and steps against theirs,
  * and all of it the same for each set and number of threads.
  */
 #include <math.h>
@@ -78,8 +78,8 @@ static void fill(void)
 		x[i] = rnd_normal();
 }
 
-/* The slope at x[i] of f, a function of some numbers in double. */
-static double slope_at(double (*f)(const double *x, const void *by), double *x, int64_t i, const void *by)
+/* The derivative at x[i] of f, a function of some numbers in double. */
+static double derivative_at(double (*f)(const double *x, const void *by), double *x, int64_t i, const void *by)
 {
 	const double h = 1e-5, at = x[i];
 	double up, down;
@@ -120,7 +120,8 @@ static void losses(void)
 			for (int j = 0; j < N; j++) {
 				const double x = (double)was[0][i][j], by = capped ? 1 - x * x / 25 : 1;
 
-				check_near("slope", j, (double)rows[0][i][j], w * (exp(x) / sum - (j == k)) * by, 1e-6);
+				check_near("gradient", j, (double)rows[0][i][j],
+				           w * (exp(x) / sum - (j == k)) * by, 1e-6);
 			}
 		}
 	}
@@ -166,7 +167,7 @@ static void norms(void)
 			.dst = {way % 5 == 4 ? 1 : 2, 0}, .n_col = n, .n_seg = segs, .seg_weights = way < 6,
 			.add = way % 5 != 4 && way % 2, .scale = 1.5f,
 		};
-		everywhere(&op, "slopes through norms");
+		everywhere(&op, "gradients through norms");
 		for (int t = 0; t < (op.rows ? TOK / 3 : TOK); t += 13)
 			for (int seg = 0; seg < segs; seg++) {
 				const int at = seg * n, dst = op.back_norm.dst.buf;
@@ -180,8 +181,8 @@ static void norms(void)
 				for (int i = 0; i < n; i++)
 					x[i] = (double)was[0][t][at + i];
 				for (int i = 0; i < n; i += 7)
-					check_near("slope", i, (double)rows[dst][t][at + i],
-					           slope_at(norm_of_row, x, i, &by) +
+					check_near("gradient", i, (double)rows[dst][t][at + i],
+					           derivative_at(norm_of_row, x, i, &by) +
 					                   (op.back_norm.add ? (double)was[dst][t][at + i] : 0), 2e-5);
 			}
 	}
@@ -215,7 +216,7 @@ static void gates(void)
 				.g = {0, 0}, .u = {alone ? -1 : 1, 0}, .dy = {2, 0}, .dg = {3, 0}, .du = {2, 0},
 				.n_col = N, .fn = fn,
 			};
-			everywhere(&op, "slopes through gates");
+			everywhere(&op, "gradients through gates");
 			for (int t = 0; t < TOK; t += 9)
 				for (int i = 0; i < N; i++) {
 					double x = (double)was[0][t][i];
@@ -223,7 +224,7 @@ static void gates(void)
 
 					if (fabs(x) > 1e-4)
 						check_near("dg", i, (double)rows[3][t][i],
-						           slope_at(fn_at, &x, 0, &fn) * u * dy,
+						           derivative_at(fn_at, &x, 0, &fn) * u * dy,
 						           1e-5 * (1 + fabs(u * dy)));
 					if (!alone)
 						check_near("du", i, (double)rows[2][t][i], fn_at(&x, &fn) * dy,
@@ -283,7 +284,7 @@ static void transposes(void)
 			for (int i = 0; i < 2; i++) {
 				const size_t bytes = qn_plan_scratch(ops, 2, TOK) * (size_t)qn_pool_threads(pools[i]);
 
-				check_at(s, "slopes through a product of %s", type->name);
+				check_at(s, "gradients through a product of %s", type->name);
 				qn_init(s->isa);
 				for (int k = 0; k < TOK * IN; k++)
 					y[k / IN][k % IN] = 1;
@@ -333,7 +334,7 @@ static void low_ranks(void)
 		op.back_low = (struct qn_back_low){
 			a, b, d_a, d_b, {0, 0}, {1, 0}, 3, 2, IN, OUT, rank, 0.75f,
 		};
-		everywhere(&op, "slopes of an adapter");
+		everywhere(&op, "gradients of an adapter");
 		for (int t = 0; t < TOK; t++)
 			for (int r = 0; r < rank; r++) {
 				double h = 0, e = 0;
@@ -423,6 +424,7 @@ struct head_by {
 	const struct qn_qkv *op;
 	const float *d, *cs, *norm, *mul;
 	double scale;
+	int n; /* channels */
 };
 
 static void turn(const struct head_by *by, double *x)
@@ -453,9 +455,21 @@ static double head_of(const double *from, const void *of)
 		x[i] *= (double)by->norm[i] / sqrt(sum / DIM + (double)by->op->eps);
 	if (!by->op->rope_first)
 		turn(by, x);
-	for (int i = 0; i < DIM; i++)
+	for (int i = 0; i < by->n; i++)
 		y += (double)by->d[i] * x[i] * by->scale * (by->mul ? (double)by->mul[i] : 1);
 	return y;
+}
+
+/* What queries of a position are multiplied by. */
+static double query_scale(const struct qn_qkv *q, int pos)
+{
+	double by = (double)q->scale;
+
+	if (q->temp > 0)
+		by *= 1 + (double)q->temp * log(floor((pos + q->temp_offset) / (double)q->temp_span) + 1);
+	if (q->temp_log > 0 && pos > q->temp_log)
+		by *= log(pos) / log(q->temp_log);
+	return by;
 }
 
 static void stores(void)
@@ -471,27 +485,30 @@ static void stores(void)
 		norm[0][i] = rnd_normal();
 		norm[1][i] = rnd_normal();
 	}
-	for (int way = 0; way < 12; way++) {
-		const int normed = way % 2, muled = way / 2 % 2;
+	for (int way = 0; way < 14; way++) {
+		const int normed = way % 2, muled = way / 2 % 2, v_dim = way < 12 ? DIM : 16;
 		struct qn_qkv *q = &op.back_qkv.qkv;
 
 		*q = (struct qn_qkv){
-			.heads = {.n_head = HEADS, .n_head_kv = KV_HEADS, .head_dim = DIM, .v_dim = DIM},
+			.heads = {.n_head = HEADS, .n_head_kv = KV_HEADS, .head_dim = DIM, .v_dim = v_dim},
 			.rope = {.kind = way % 3, .table = 2, .at = 2, .n = 20},
 			.q_norm = normed ? norm[0] : NULL, .k_norm = normed ? norm[1] : NULL,
 			.q_mul = muled ? mul[0] : NULL, .k_mul = muled ? mul[1] : NULL, .v_mul = muled ? mul[2] : NULL,
 			.src = 1, .col = {0, 96, 144}, .rope_first = way / 4 % 2, .eps = 1e-3f, .scale = 0.3f,
+			.temp = way == 12 ? 0.5f : 0, .temp_span = 3, .temp_offset = 1, .temp_log = way == 13 ? 4 : 0,
 		};
 		op.back_qkv.was = normed ? 0 : -1;
-		everywhere(&op, "slopes through queries and keys");
+		everywhere(&op, "gradients through queries and keys");
 		for (int t = 0; t < TOK; t += 13)
 			for (int h = 0; h < HEADS + 2 * KV_HEADS; h++) {
 				const int kind = h < HEADS ? 0 : h < HEADS + KV_HEADS ? 1 : 2;
 				const int kv = kind == 0 ? h / 2 : (h - HEADS) % KV_HEADS;
-				const int at = kind == 0 ? h * DIM : q->col[kind] + kv * DIM;
+				const int n = kind == 2 ? v_dim : DIM;
+				const int at = kind == 0 ? h * DIM : q->col[kind] + kv * n;
 				struct head_by by = {
 					q, was[1][t] + at, was[2][t], kind < 2 && normed ? norm[kind] : NULL,
-					muled ? mul[kind] + kv * DIM : NULL, kind ? 1 : (double)0.3f,
+					muled ? mul[kind] + kv * n : NULL,
+					kind ? 1 : query_scale(q, t < FIRST ? t : t - FIRST), n,
 				};
 				struct qn_qkv plain = *q;
 				double x[DIM];
@@ -501,10 +518,10 @@ static void stores(void)
 					by.op = &plain;
 				}
 				for (int i = 0; i < DIM; i++)
-					x[i] = (double)was[0][t][at + i];
-				for (int i = 0; i < DIM; i++)
-					check_near("slope", at + i, (double)rows[1][t][at + i],
-					           slope_at(head_of, x, i, &by), 1e-4);
+					x[i] = i < n ? (double)was[0][t][at + i] : 0;
+				for (int i = 0; i < n; i++)
+					check_near("gradient", at + i, (double)rows[1][t][at + i],
+					           derivative_at(head_of, x, i, &by), 1e-4);
 			}
 	}
 }
@@ -520,6 +537,7 @@ static double attend_of(const double *x, const void *of)
 	const struct attend_by *by = of;
 	const struct qn_attend *op = by->op;
 	const double *q = x, *k = x + TOK * DIM, *v = x + 2 * TOK * DIM, cap = (double)op->softcap;
+	const int n = op->heads.v_dim;
 	double y = 0;
 
 	for (int t = by->first; t < by->end; t++) {
@@ -532,11 +550,11 @@ static double attend_of(const double *x, const void *of)
 		for (int s = from; s <= t; s++) {
 			double score = 0, along = 0;
 
-			for (int i = 0; i < DIM; i++) {
+			for (int i = 0; i < DIM; i++)
 				score += q[t * DIM + i] * k[s * DIM + i];
-				along += v[s * DIM + i] * (double)was[3][t][by->head * DIM + i] *
-				         (op->mul ? (double)op->mul[by->head / 2 * DIM + i] : 1);
-			}
+			for (int i = 0; i < n; i++)
+				along += v[s * DIM + i] * (double)was[3][t][by->head * n + i] *
+				         (op->mul ? (double)op->mul[by->head / 2 * n + i] : 1);
 			if (cap > 0)
 				score = cap * tanh(score / cap);
 			sum += exp(score);
@@ -551,13 +569,14 @@ static double attend_of(const double *x, const void *of)
 static void results(const struct qn_attend *op)
 {
 	static double x[3][TOK][DIM];
+	const int n = op->heads.v_dim;
 
 	for (int h = 0; h < HEADS; h++) {
 		for (int t = 0; t < TOK; t++)
 			for (int i = 0; i < DIM; i++) {
 				x[0][t][i] = (double)was[0][t][h * DIM + i];
 				x[1][t][i] = (double)was[0][t][96 + h / 2 * DIM + i];
-				x[2][t][i] = (double)was[0][t][144 + h / 2 * DIM + i];
+				x[2][t][i] = i < n ? (double)was[0][t][144 + h / 2 * n + i] : 0;
 			}
 		for (int t = 0; t < TOK; t++) { /* one row at a time, one channel at a time: dy is 1 there */
 			const int first = t < FIRST ? 0 : FIRST, pos = t - first;
@@ -578,9 +597,9 @@ static void results(const struct qn_attend *op)
 				for (int i = 0; i < DIM; i++)
 					y[i] += exp(score) * x[2][s][i];
 			}
-			for (int i = 0; i < DIM; i++)
-				was[2][t][h * DIM + i] =
-					(float)(y[i] / sum * (op->mul ? (double)op->mul[h / 2 * DIM + i] : 1));
+			for (int i = 0; i < n; i++)
+				was[2][t][h * n + i] =
+					(float)(y[i] / sum * (op->mul ? (double)op->mul[h / 2 * n + i] : 1));
 		}
 	}
 }
@@ -591,8 +610,9 @@ static void attends(void)
 	static double x[3][TOK][DIM];
 	struct qn_op op = {.kind = QN_OP_BACK_ATTEND};
 
-	for (int way = 0; way < 6; way++) {
+	for (int way = 0; way < 7; way++) {
 		struct qn_attend *a = &op.back_attend.attend;
+		const int v_dim = way < 6 ? DIM : 16;
 
 		fill();
 		for (int i = 0; i < KV_HEADS * DIM; i++)
@@ -601,9 +621,10 @@ static void attends(void)
 			for (int i = 0; i < HEADS * DIM; i++)
 				was[0][t][i] *= 0.3f;
 		*a = (struct qn_attend){
-			.heads = {.n_head = HEADS, .n_head_kv = KV_HEADS, .head_dim = DIM, .v_dim = DIM},
+			.heads = {.n_head = HEADS, .n_head_kv = KV_HEADS, .head_dim = DIM, .v_dim = v_dim},
 			.window = way == 1 ? 5 : way == 2 || way == 5 ? 67 : 0, .chunked = way == 5,
-			.softcap = way == 3 ? 4 : 0, .sinks = way == 4 ? sinks : NULL, .mul = way == 4 ? mul : NULL,
+			.softcap = way == 3 ? 4 : 0, .sinks = way == 4 ? sinks : NULL,
+			.mul = way == 4 || way == 6 ? mul : NULL,
 		};
 		op.back_attend.x = 0;
 		memcpy(op.back_attend.col, (int32_t[]){0, 96, 144}, sizeof op.back_attend.col);
@@ -612,11 +633,12 @@ static void attends(void)
 		op.back_attend.dst = 4;
 		op.back_attend.stats = 5;
 		results(a);
-		everywhere(&op, "slopes through attention");
+		everywhere(&op, "gradients through attention");
 		for (int round = 0; round < 90; round++) {
-			const int t = rnd_below(TOK), i = rnd_below(DIM), kind = round % 3, kv = rnd_below(KV_HEADS);
+			const int t = rnd_below(TOK), kind = round % 3, kv = rnd_below(KV_HEADS);
+			const int n = kind == 2 ? v_dim : DIM, i = rnd_below(n);
 			const int head = kind ? kv : rnd_below(HEADS);
-			const int at = (kind == 0 ? 0 : kind == 1 ? 96 : 144) + head * DIM + i;
+			const int at = (kind == 0 ? 0 : kind == 1 ? 96 : 144) + head * n + i;
 			double sum = 0;
 
 			for (int h = kind ? 2 * kv : head; h < (kind ? 2 * kv + 2 : head + 1); h++) {
@@ -626,11 +648,12 @@ static void attends(void)
 					for (int j = 0; j < DIM; j++) {
 						x[0][k][j] = (double)was[0][k][h * DIM + j];
 						x[1][k][j] = (double)was[0][k][96 + h / 2 * DIM + j];
-						x[2][k][j] = (double)was[0][k][144 + h / 2 * DIM + j];
+						x[2][k][j] = j < v_dim ?
+						             (double)was[0][k][144 + h / 2 * v_dim + j] : 0;
 					}
-				sum += slope_at(attend_of, x[0][0], ((int64_t)kind * TOK + t) * DIM + i, &by);
+				sum += derivative_at(attend_of, x[0][0], ((int64_t)kind * TOK + t) * DIM + i, &by);
 			}
-			check_near("slope", at, (double)rows[4][t][at], sum, 1e-4 * (1 + fabs(sum)));
+			check_near("gradient", at, (double)rows[4][t][at], sum, 1e-4 * (1 + fabs(sum)));
 		}
 	}
 }
@@ -749,6 +772,7 @@ static void refuses(void)
 	                                         .q_norm = some, .col = {0, 32, 48}, .scale = 1}, .was = 1}};
 	BAD(op.back_qkv.was, -1);
 	BAD(op.back_qkv.qkv.heads.v_in_k, 1);
+	BAD(op.back_qkv.qkv.q_only, 1);
 	BAD(op.back_qkv.qkv.col[2], 64);
 	op = (struct qn_op){.kind = QN_OP_BACK_ATTEND,
 	                    .back_attend = {.attend = {.heads = {.n_head = 2, .n_head_kv = 1, .head_dim = 16,

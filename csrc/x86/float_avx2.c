@@ -9,7 +9,7 @@
 #include "x86/lanes_ymm.h"
 #include "tmpl/sums.h"
 #include "tmpl/elementwise.h"
-#include "tmpl/slopes.h"
+#include "tmpl/derivatives.h"
 #include "tmpl/kv.h"
 
 /* 12 registers of sums, 2 of weights and one for activations. */
@@ -93,7 +93,7 @@ static inline v16i bytes_dot(v16i sum, int part, bytes a, quad b)
 void float_init_avx2(struct kernels *k)
 {
 	vec_fill_avx2(k);
-	slopes_fill_avx2(k);
+	derivatives_fill_avx2(k);
 	kv_fill_avx2(k);
 	v16_fill_avx2(k);
 	bf16_fill_avx2(k);

@@ -9,7 +9,7 @@
 #include "x86/lanes_zmm.h"
 #include "tmpl/sums.h"
 #include "tmpl/elementwise.h"
-#include "tmpl/slopes.h"
+#include "tmpl/derivatives.h"
 #include "tmpl/kv.h"
 
 #include "x86/quantize_zmm.h"
@@ -72,7 +72,7 @@ static inline v16i bytes_dot(v16i sum, int part, bytes a, quad b)
 void float_init_avx512(struct kernels *k)
 {
 	vec_fill_avx512(k);
-	slopes_fill_avx512(k);
+	derivatives_fill_avx512(k);
 	kv_fill_avx512(k);
 	k->quantize = quantize_256_avx512;
 	v16_fill_avx512(k);

@@ -38,7 +38,7 @@ func (t *Targets) Close() {
 	*t = Targets{}
 }
 
-// Loss is the cross-entropy of Logits, of Cols columns, whose slopes replace them; column 0 of Dst is the loss of a row
+// Loss is the cross-entropy of Logits, of Cols columns, whose gradient replaces them; column 0 of Dst is the loss of a row
 // (struct qn_loss). Targets are below Cols.
 type Loss struct {
 	Dst, Logits Buf
@@ -90,7 +90,7 @@ func (o BackX) fill(b *planBuilder, op *C.struct_qn_op) error {
 	op.kind, op.rows = C.QN_OP_BACK_X, C.int32_t(o.Rows)
 	c := operands[C.struct_qn_back_x](op)
 	if o.Matrix.Layout != Rows || o.Matrix.N != 1 {
-		return shapeErr("slopes through %d matrices of layout %d", o.Matrix.N, o.Matrix.Layout)
+		return shapeErr("gradients through %d matrices of layout %d", o.Matrix.N, o.Matrix.Layout)
 	}
 	if err := b.matrix(&c.mat, o.Matrix); err != nil {
 		return err
@@ -142,7 +142,7 @@ func (o BackLow) fill(b *planBuilder, op *C.struct_qn_op) error {
 	return o.Dst.fill(b, &c.dst, o.Rows, o.In)
 }
 
-// BackNorm is the reverse of Scale * (norm(X) * Weight + a bias), of Segs segments of Cols columns: Dst is slopes by X,
+// BackNorm is the reverse of Scale * (norm(X) * Weight + a bias), of Segs segments of Cols columns: Dst is gradients of X,
 // or they are added (struct qn_back_norm).
 type BackNorm struct {
 	Dst, X, DY Columns
@@ -182,7 +182,7 @@ func (o BackNorm) fill(b *planBuilder, op *C.struct_qn_op) error {
 	return nil
 }
 
-// BackGate is the reverse of Fn(G) * U, of Cols columns: slopes by G and by U, which may replace DY. Where U.Buf is NoBuf
+// BackGate is the reverse of Fn(G) * U, of Cols columns: gradients of G and of U, which may replace DY. Where U.Buf is NoBuf
 // it is that of Fn(G) (struct qn_back_gate).
 type BackGate struct {
 	DG, DU, G, U, DY Columns
@@ -214,7 +214,7 @@ func (o BackGate) fill(b *planBuilder, op *C.struct_qn_op) error {
 	return nil
 }
 
-// BackStoreKV is the reverse of a StoreKV, whose QKV has slopes here: by what it left, and then by what it found. Was has
+// BackStoreKV is the reverse of a StoreKV, whose QKV has gradients here: of what it left, and then of what it found. Was has
 // what it found, where there are norms, else it is NoBuf.
 type BackStoreKV struct {
 	StoreKV
@@ -238,7 +238,7 @@ func (o BackStoreKV) fill(b *planBuilder, op *C.struct_qn_op) error {
 }
 
 // BackAttend is the reverse of an Attend, whose QKV has queries, keys and values as a StoreKV left them: of all tokens that
-// a token sees, which are in the batch. Slopes by them go to the same columns of DQKV (struct qn_back_attend).
+// a token sees, which are in the batch. Gradients of them go to the same columns of DQKV (struct qn_back_attend).
 type BackAttend struct {
 	Attend
 	DQKV  Buf
@@ -273,26 +273,26 @@ func (o BackAttend) fill(b *planBuilder, op *C.struct_qn_op) error {
 
 // AdamW is the constants of a step of AdamW: struct qn_adamw.
 type AdamW struct {
-	Scale        float32 // of slopes
-	Beta1, Beta2 float32
-	Rise1, Rise2 float32 // 1 / (1 - Beta^step)
-	Rate, Decay  float32
-	Eps          float32
+	Scale                    float32 // of the gradient
+	Beta1, Beta2             float32
+	Correction1, Correction2 float32 // bias corrections: 1 / (1 - Beta^step)
+	Rate, Decay              float32
+	Eps                      float32
 }
 
-// Step moves the numbers x by the slopes d, whose means are m and those of whose squares v. All are as long, and outside
+// Step moves the numbers x by the gradient d, whose first and second moments are m and v. All are as long, and outside
 // the Go heap.
 func (s AdamW) Step(pool *Pool, x, m, v, d []float32) {
 	pool.mustBeOpen()
 	if len(m) != len(x) || len(v) != len(x) || len(d) != len(x) || len(x) == 0 {
-		panic("kernel: a step of numbers with other numbers of slopes or means")
+		panic("kernel: a step of numbers with other numbers of gradients or moments")
 	}
 	c := (*C.struct_qn_adamw)(calloc(1, C.sizeof_struct_qn_adamw))
 	defer free(unsafe.Pointer(c))
 	*c = C.struct_qn_adamw{
 		x: (*C.float)(unsafe.SliceData(x)), m: (*C.float)(unsafe.SliceData(m)), v: (*C.float)(unsafe.SliceData(v)),
 		d: (*C.float)(unsafe.SliceData(d)), n: C.int64_t(len(x)), scale: C.float(s.Scale), beta1: C.float(s.Beta1),
-		beta2: C.float(s.Beta2), rise1: C.float(s.Rise1), rise2: C.float(s.Rise2), rate: C.float(s.Rate),
+		beta2: C.float(s.Beta2), correction1: C.float(s.Correction1), correction2: C.float(s.Correction2), rate: C.float(s.Rate),
 		decay: C.float(s.Decay), eps: C.float(s.Eps),
 	}
 	C.qn_adamw(pool.c, c)

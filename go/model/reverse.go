@@ -12,35 +12,35 @@ import (
 )
 
 // A reversal rewrites a program with adapters for training. Of each layer it makes two lists: the operations again, in
-// buffers that are kept, so that the second list can read them, which is the reverse: slopes of the loss by what the
-// layer read, given those by what it wrote. Each operation has one rule (reverseOp); one without is an error that names
-// it. The program's buffers keep their numbers, those of the lists come after them and are the same for all layers.
+// buffers that are kept, so that the second list can read them, which is the reverse: gradients of the loss with respect
+// to what the layer read, given those of what it wrote. Each operation has one rule (keepOp); one without is an error that
+// names it. The program's buffers keep their numbers, those of the lists come after them and are the same for all layers.
 //
-// A buffer that is written anew becomes another one, so what was in it stays. Slopes by what a buffer holds are in a
-// buffer beside it; an operation that adds to a buffer, or changes it in place, passes slopes on in theirs.
+// A buffer that is written anew becomes another one, so what was in it stays. Gradients of what a buffer holds are in a
+// buffer beside it; an operation that adds to a buffer, or changes it in place, passes gradients on in theirs.
 type reversal struct {
-	p       *nn.Program
-	train   map[string]*lowRank // by the name of the matrix
-	x       kernel.Buf          // the residual
-	pool    map[kernel.BufSpec][]kernel.Buf
-	used    map[kernel.BufSpec]int // in this list
-	steady  map[kernel.Buf]bool    // written at the beginning, and by no layer
-	seen    map[string]bool        // matrices that were met
-	twice   string                 // one that is trained and was met again
-	now     map[kernel.Buf]kernel.Buf
-	slopes  map[kernel.Buf]kernel.Buf // beside a buffer of this list
-	has     map[kernel.Columns]bool   // slopes that there are
-	acts    map[kernel.Buf]*made      // what the activations in a buffer are of
-	read    map[kernel.Buf]bool       // of this list
-	wrote   map[kernel.Buf][]int      // first columns of what was written
-	kept    []keptOp
-	back    []kernel.Op
-	keeping string         // the operation that is kept now
-	reverse []func() error // the rules of kept operations, in their order
+	p         *nn.Program
+	train     map[string]*lowRank // by the name of the matrix
+	x         kernel.Buf          // the residual
+	pool      map[kernel.BufSpec][]kernel.Buf
+	used      map[kernel.BufSpec]int // in this list
+	steady    map[kernel.Buf]bool    // written at the beginning, and by no layer
+	seen      map[string]bool        // matrices that were met
+	twice     string                 // one that is trained and was met again
+	now       map[kernel.Buf]kernel.Buf
+	gradients map[kernel.Buf]kernel.Buf // beside a buffer of this list
+	has       map[kernel.Columns]bool   // gradients that there are
+	acts      map[kernel.Buf]*made      // what the activations in a buffer are of
+	read      map[kernel.Buf]bool       // of this list
+	wrote     map[kernel.Buf][]int      // first columns of what was written
+	kept      []keptOp
+	back      []kernel.Op
+	keeping   string         // the operation that is kept now
+	reverse   []func() error // the rules of kept operations, in their order
 }
 
 // A lowRank is an adapter's two matrices for one of the model's while it is trained: rows of floats, outside the Go heap,
-// and the slopes by them.
+// and the gradients of them.
 type lowRank struct {
 	a, b, da, db []float32 // [rank][in], [out][rank]
 	in, out      int
@@ -55,10 +55,10 @@ type keptOp struct {
 	reads, writes []kernel.Buf
 }
 
-// made is activations: columns of a buffer of slopes, where those by them go, and their floats, if some product needs them.
+// made is activations: columns of a buffer of gradients, where those of them go, and their floats, if some product needs them.
 type made struct {
-	slopes kernel.Columns
-	floats kernel.Buf
+	gradients kernel.Columns
+	floats    kernel.Buf
 }
 
 // A reversed is a layer for training, or an output.
@@ -67,7 +67,7 @@ type reversed struct{ again, back []kernel.Op }
 // A rewriting is a program for training.
 type rewriting struct {
 	bufs   []kernel.BufSpec
-	x, dx  kernel.Buf // the residual, and slopes by it
+	x, dx  kernel.Buf // the residual, and gradients of it
 	layers []reversed
 	logits reversed   // its first list begins with what makes the logits
 	loss   kernel.Buf // rows of one column
@@ -139,7 +139,7 @@ func (r *reversal) add(spec kernel.BufSpec) kernel.Buf {
 func (r *reversal) begin(dx kernel.Buf) {
 	r.used = map[kernel.BufSpec]int{}
 	r.now = map[kernel.Buf]kernel.Buf{r.x: r.x}
-	r.slopes = map[kernel.Buf]kernel.Buf{r.x: dx}
+	r.gradients = map[kernel.Buf]kernel.Buf{r.x: dx}
 	r.has = map[kernel.Columns]bool{{Buf: dx}: true}
 	r.acts = map[kernel.Buf]*made{}
 	r.read, r.wrote = map[kernel.Buf]bool{}, map[kernel.Buf][]int{}
@@ -170,7 +170,7 @@ func (r *reversal) head(out nn.Output, w *rewriting, targets *kernel.Targets) (r
 		return reversed{}, errors.New("they are no product")
 	}
 	logits := r.now[out.Buf]
-	r.slopes[logits] = logits // the loss puts them there
+	r.gradients[logits] = logits // the loss puts them there
 	r.has[kernel.Columns{Buf: logits, Col: last.Parts[0].Col}] = true
 	loss := kernel.Loss{Dst: w.loss, Logits: logits, Cols: out.Width, Softcap: last.Softcap, Targets: targets}
 	l, err := r.end(logits)
@@ -243,7 +243,7 @@ func (r *reversal) at(b kernel.Buf) (kernel.Buf, error) {
 	if r.steady[b] {
 		return b, nil
 	}
-	return 0, errors.New("it reads what another layer made, whose slopes are not known")
+	return 0, errors.New("it reads what another layer made, whose gradients are not known")
 }
 
 // written returns the buffer for an operation that writes columns of b: another one, unless this list has made it and
@@ -266,25 +266,25 @@ func (r *reversal) written(b kernel.Buf, cols ...int) (kernel.Buf, error) {
 	return to, nil
 }
 
-// slopesBeside returns the buffer of slopes by what b holds.
-func (r *reversal) slopesBeside(b kernel.Buf) kernel.Buf {
-	d, ok := r.slopes[b]
+// gradientBeside returns the buffer of gradients of what b holds.
+func (r *reversal) gradientBeside(b kernel.Buf) kernel.Buf {
+	d, ok := r.gradients[b]
 	if !ok {
 		s := r.p.Bufs[b]
 		d = r.rows(s.Rows, s.Width)
-		r.slopes[b] = d
+		r.gradients[b] = d
 	}
 	return d
 }
 
-// copied makes a fresh copy of b's buffer, for an operation that is to change it in place, with the same slopes.
+// copied makes a fresh copy of b's buffer, for an operation that is to change it in place, with the same gradients.
 func (r *reversal) copied(b kernel.Buf) (was, now kernel.Buf, err error) {
 	if was, err = r.at(b); err != nil {
 		return 0, 0, err
 	}
-	d := r.slopesBeside(was)
+	d := r.gradientBeside(was)
 	now = r.anew(b)
-	r.slopes[now] = d
+	r.gradients[now] = d
 	s := r.p.Bufs[was]
 	width := min(s.Width, r.p.Bufs[now].Width)
 	r.copy(kernel.Columns{Buf: now}, kernel.Columns{Buf: was}, s.Rows, width)
@@ -309,22 +309,22 @@ func (r *reversal) then(rule func() error) {
 	})
 }
 
-// given returns slopes that must be there.
+// given returns gradients that must be there.
 func (r *reversal) given(at kernel.Columns) (kernel.Columns, error) {
 	if !r.has[at] {
-		return at, errors.New("nothing makes slopes by its result")
+		return at, errors.New("nothing makes gradients of its result")
 	}
 	return at, nil
 }
 
-// first reports whether nothing has written these slopes yet: what does now stores them, and what comes later adds.
+// first reports whether nothing has written these gradients yet: what does now stores them, and what comes later adds.
 func (r *reversal) first(at kernel.Columns) bool {
 	had := r.has[at]
 	r.has[at] = true
 	return !had
 }
 
-// activations keeps the activations act, made of columns whose slopes are there, and returns where this list has them.
+// activations keeps the activations act, made of columns whose gradients are there, and returns where this list has them.
 func (r *reversal) activations(act kernel.Act, m *made) (kernel.Act, []kernel.Buf) {
 	to := kernel.Act{}
 	m.floats = kernel.NoBuf
@@ -356,7 +356,7 @@ func (r *reversal) keep(op kernel.Op) error {
 }
 
 // errNoRule is of operations that have no rule, or of forms of them.
-var errNoRule = errors.New("slopes through this operation, or through this form of it, are not known yet")
+var errNoRule = errors.New("gradients through this operation, or through this form of it, are not known yet")
 
 func (r *reversal) keepOp(op kernel.Op) error {
 	switch op := op.(type) {

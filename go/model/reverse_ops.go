@@ -20,14 +20,14 @@ func (r *reversal) norm(op kernel.Norm) error {
 	if err != nil {
 		return err
 	}
-	dst := kernel.Columns{Buf: r.slopesBeside(src), Col: op.SrcCol}
-	m := &made{slopes: kernel.Columns{Buf: r.rows(op.Rows, op.Cols)}}
+	dst := kernel.Columns{Buf: r.gradientBeside(src), Col: op.SrcCol}
+	m := &made{gradients: kernel.Columns{Buf: r.rows(op.Rows, op.Cols)}}
 	var writes []kernel.Buf
 	op.Act, writes = r.activations(op.Act, m)
 	op.Src = src
 	r.emit(op, []kernel.Buf{src}, writes...)
 	r.then(func() error {
-		dy, err := r.given(m.slopes)
+		dy, err := r.given(m.gradients)
 		if err != nil {
 			return err
 		}
@@ -62,7 +62,7 @@ func (r *reversal) normRows(op kernel.NormRows) error {
 	if err != nil {
 		return err
 	}
-	from, to := kernel.Columns{Buf: r.slopesBeside(src), Col: op.SrcCol}, kernel.Columns{Buf: r.slopesBeside(dst), Col: op.DstCol}
+	from, to := kernel.Columns{Buf: r.gradientBeside(src), Col: op.SrcCol}, kernel.Columns{Buf: r.gradientBeside(dst), Col: op.DstCol}
 	at := kernel.Columns{Buf: src, Col: op.SrcCol}
 	op.Src, op.Dst = src, dst
 	r.emit(op, []kernel.Buf{src}, dst)
@@ -89,7 +89,7 @@ func (r *reversal) toAct(op kernel.ToAct) error {
 		return err
 	}
 	var writes []kernel.Buf
-	op.Act, writes = r.activations(op.Act, &made{slopes: kernel.Columns{Buf: r.slopesBeside(src), Col: op.SrcCol}})
+	op.Act, writes = r.activations(op.Act, &made{gradients: kernel.Columns{Buf: r.gradientBeside(src), Col: op.SrcCol}})
 	op.Src = src
 	r.emit(op, []kernel.Buf{src}, writes...)
 	return nil
@@ -174,8 +174,8 @@ func (r *reversal) gated(op kernel.Matmul, reads []kernel.Buf, from *made) error
 	}
 	r.emit(op, reads, z)
 	r.product(op, from)
-	dz := r.slopesBeside(z)
-	dy := kernel.Columns{Buf: r.slopesBeside(dst), Col: whole.Parts[0].Col}
+	dz := r.gradientBeside(z)
+	dy := kernel.Columns{Buf: r.gradientBeside(dst), Col: whole.Parts[0].Col}
 	gate := kernel.BackGate{
 		DG: kernel.Columns{Buf: dz}, G: kernel.Columns{Buf: z}, U: kernel.Columns{Buf: kernel.NoBuf}, DY: dy,
 		Rows: op.Rows, Cols: n, Fn: op.Fn,
@@ -206,7 +206,7 @@ func (r *reversal) copy(dst, src kernel.Columns, rows kernel.RowSet, n int) {
 	}, []kernel.Buf{src.Buf}, dst.Buf)
 }
 
-// product adds the rule of a product into dst of this list: slopes by its input, and by the matrices that are trained.
+// product adds the rule of a product into dst of this list: gradients of its input, and of the matrices that are trained.
 func (r *reversal) product(op kernel.Matmul, from *made) {
 	for _, p := range op.Parts {
 		if _, ok := r.train[p.Name]; ok && r.seen[p.Name] {
@@ -215,7 +215,7 @@ func (r *reversal) product(op kernel.Matmul, from *made) {
 		r.seen[p.Name] = true
 	}
 	r.then(func() error {
-		dst := r.slopesBeside(op.Dst)
+		dst := r.gradientBeside(op.Dst)
 		for _, p := range op.Parts {
 			dy, err := r.given(kernel.Columns{Buf: dst, Col: p.Col})
 			if err != nil {
@@ -228,7 +228,7 @@ func (r *reversal) product(op kernel.Matmul, from *made) {
 			scale := cmp.Or(op.Scale, 1)
 			r.back = append(r.back,
 				kernel.ToAct{Act: kernel.Act{kernel.ActBF16: act}, Src: dy.Buf, SrcCol: dy.Col, Rows: op.Rows, Cols: p.Out},
-				kernel.BackX{Dst: from.slopes, Act: act, Rows: op.Rows, Matrix: p.Matrix, Add: !r.first(from.slopes), Scale: scale})
+				kernel.BackX{Dst: from.gradients, Act: act, Rows: op.Rows, Matrix: p.Matrix, Add: !r.first(from.gradients), Scale: scale})
 			l, ok := r.train[p.Name]
 			if !ok {
 				continue
@@ -237,7 +237,7 @@ func (r *reversal) product(op kernel.Matmul, from *made) {
 				return fmt.Errorf("%q has no adapter", p.Name)
 			}
 			r.back = append(r.back, kernel.BackLow{
-				Dst: from.slopes, Src: dy, Act: from.floats, Low: r.rows(op.Rows, 2*l.rank), Rows: op.Rows,
+				Dst: from.gradients, Src: dy, Act: from.floats, Low: r.rows(op.Rows, 2*l.rank), Rows: op.Rows,
 				A: l.a, B: l.b, DA: l.da, DB: l.db, In: l.in, Out: l.out, Rank: l.rank, Scale: l.scale * scale,
 			})
 		}
@@ -257,9 +257,9 @@ func (r *reversal) gate(op kernel.Gate) error {
 	if err != nil {
 		return err
 	}
-	d := kernel.Columns{Buf: r.slopesBeside(dst), Col: op.DstCol}
+	d := kernel.Columns{Buf: r.gradientBeside(dst), Col: op.DstCol}
 	gate := kernel.BackGate{
-		DG: kernel.Columns{Buf: r.slopesBeside(src), Col: op.SrcCol}, DU: d, DY: d,
+		DG: kernel.Columns{Buf: r.gradientBeside(src), Col: op.SrcCol}, DU: d, DY: d,
 		G: kernel.Columns{Buf: src, Col: op.SrcCol}, U: kernel.Columns{Buf: was, Col: op.DstCol},
 		Rows: op.Rows, Cols: op.Cols, Fn: op.Fn,
 	}
@@ -295,7 +295,7 @@ func (r *reversal) storeKV(op kernel.StoreKV) error {
 	}
 	op.QKV = buf
 	back := kernel.BackStoreKV{StoreKV: op, Was: was}
-	back.QKV = r.slopesBeside(buf)
+	back.QKV = r.gradientBeside(buf)
 	r.emit(op, nil, buf)
 	r.then(func() error {
 		for _, col := range op.Col {
@@ -322,7 +322,7 @@ func (r *reversal) attend(op kernel.Attend) error {
 	if op.Dst, err = r.written(op.Dst, 0); err != nil {
 		return err
 	}
-	dqkv, dy := r.slopesBeside(qkv), kernel.Columns{Buf: r.slopesBeside(op.Dst)}
+	dqkv, dy := r.gradientBeside(qkv), kernel.Columns{Buf: r.gradientBeside(op.Dst)}
 	r.emit(op, []kernel.Buf{qkv}, op.Dst)
 	r.then(func() error {
 		if _, err := r.given(dy); err != nil {
@@ -351,8 +351,8 @@ func (r *reversal) gather(op kernel.Gather) error {
 	if op.Dst, err = r.written(op.Dst, 0); err != nil {
 		return err
 	}
-	to := r.slopesBeside(src)
-	from := kernel.Columns{Buf: r.slopesBeside(op.Dst)}
+	to := r.gradientBeside(src)
+	from := kernel.Columns{Buf: r.gradientBeside(op.Dst)}
 	r.emit(op, []kernel.Buf{src}, op.Dst)
 	r.then(func() error {
 		if _, err := r.given(from); err != nil {

@@ -24,7 +24,7 @@ type Text struct {
 	Weights []float32 // of the loss of each token, given those before it; that of the first is not looked at
 }
 
-// A Trainer computes losses of texts and the slopes of these by the numbers of an adapter, through a model whose weights
+// A Trainer computes losses of texts and their gradients with respect to the numbers of an adapter, through a model whose weights
 // are in its file's pages (Mapped). Its forward pass is that of a Runner with the adapter, bit for bit: the same plans.
 // Only the residual before each layer is kept; the backward pass makes the rest again, layer by layer. Nothing depends on
 // the number of threads. It is not safe for concurrent use.
@@ -220,7 +220,7 @@ func (t *Trainer) Close() {
 	t.Adapter.Close()
 }
 
-// ErrNotFinite reports a loss or a slope that is NaN or infinite.
+// ErrNotFinite reports a loss or a gradient that is NaN or infinite.
 var ErrNotFinite = errors.New("the loss is not a finite number")
 
 // Loss returns the sum of the weighted losses of the texts, at most MaxTokens tokens in MaxBlocks KV blocks. Once stop (may be
@@ -229,8 +229,8 @@ func (t *Trainer) Loss(texts []Text, stop *kernel.Stop) (float64, error) {
 	return t.run(texts, false, stop)
 }
 
-// Slopes is Loss that also puts the slopes of the sum by each number of the adapter into the Adapter's Slopes.
-func (t *Trainer) Slopes(texts []Text, stop *kernel.Stop) (float64, error) {
+// Gradient is Loss that also puts the gradient of the sum, with respect to the numbers of the adapter, into the Adapter's Gradient.
+func (t *Trainer) Gradient(texts []Text, stop *kernel.Stop) (float64, error) {
 	return t.run(texts, true, stop)
 }
 
@@ -241,7 +241,7 @@ func (t *Trainer) run(texts []Text, back bool, stop *kernel.Stop) (float64, erro
 	}
 	n := len(t.batch.Tokens())
 	if back {
-		clear(t.Adapter.slopes)
+		clear(t.Adapter.gradient)
 	}
 	t.plans.begin.run(t.pool, t.bufs, t.batch, t.work)
 	before := -1

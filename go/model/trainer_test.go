@@ -75,7 +75,7 @@ func someTexts(c *Config) []Text {
 func differs(tb testing.TB, t *Trainer, texts []Text) (most float64, where string) {
 	tb.Helper()
 	a := t.Adapter
-	if _, err := t.Slopes(texts, nil); err != nil {
+	if _, err := t.Gradient(texts, nil); err != nil {
 		tb.Fatal(err)
 	}
 	norm := func(x []float32) float64 {
@@ -86,7 +86,7 @@ func differs(tb testing.TB, t *Trainer, texts []Text) (most float64, where strin
 		return math.Sqrt(sum)
 	}
 	numbers := a.Numbers()
-	gradient, was := slices.Clone(a.Slopes()), slices.Clone(numbers)
+	gradient, was := slices.Clone(a.Gradient()), slices.Clone(numbers)
 	total, at := norm(gradient), 0
 	if total == 0 {
 		tb.Fatal("no gradient at all")
@@ -138,9 +138,9 @@ func differs(tb testing.TB, t *Trainer, texts []Text) (most float64, where strin
 // trainedFile says of each small model whether it is trained, or the error that refuses it.
 const trainedFile = "testdata/trained.txt"
 
-// The gradients of small models of every architecture that can be trained are what differences of the loss are, matrix by
+// Gradients of small models of every architecture that can be trained are what differences of the loss are, matrix by
 // matrix. The others are refused by an error that is as the list has it.
-func TestSlopesOfEveryArchitecture(t *testing.T) {
+func TestGradientOfEveryArchitecture(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(testdata.Path(t, "archs"), "*.gguf"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("%d models: %v", len(files), err)
@@ -184,8 +184,8 @@ func TestSlopesOfEveryArchitecture(t *testing.T) {
 // llamaFile is a model of two layers, of several quantized types.
 var llamaFile = filepath.Join(golden, "tiny-llama-mixed.gguf")
 
-// Slopes are the same bytes for any number of threads and each instruction set.
-func TestSlopesAreTheSameEverywhere(t *testing.T) {
+// Gradients are the same bytes for any number of threads and each instruction set.
+func TestGradientIsTheSameEverywhere(t *testing.T) {
 	defer kernel.Init(kernel.CPU())
 	var want []byte
 	for _, isa := range kernel.Ladder(kernel.CPU()) {
@@ -195,16 +195,16 @@ func TestSlopesAreTheSameEverywhere(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			loss, err := tr.Slopes(someTexts(m.Config), nil)
+			loss, err := tr.Gradient(someTexts(m.Config), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := fmt.Appendf(nil, "%x %x", loss, tr.Adapter.Slopes())
+			got := fmt.Appendf(nil, "%x %x", loss, tr.Adapter.Gradient())
 			if want == nil {
 				want = got
 			}
 			if !bytes.Equal(got, want) {
-				t.Errorf("%v, %d threads: other slopes", isa, threads+1)
+				t.Errorf("%v, %d threads: other gradients", isa, threads+1)
 			}
 		}
 	}

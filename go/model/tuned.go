@@ -26,26 +26,26 @@ type LoRA struct {
 // DefaultTargets are the matrices of attention and of the feed-forward, those of them that a model has.
 var DefaultTargets = []string{"attn_q", "attn_k", "attn_v", "attn_qkv", "attn_output", "ffn_gate", "ffn_up", "ffn_down"}
 
-// A Tuned is an adapter in training: its numbers, slopes by them, and what passes multiply with.
+// A Tuned is an adapter in training: its numbers, the gradient of these, and what passes multiply with.
 type Tuned struct {
 	Matrices int
 
-	lora    LoRA
-	alpha   float32             // as a file has it
-	names   []string            // of the model's matrices, in order
-	low     map[string]*lowRank // by those
-	adapter *Adapter
-	regions []*mem.Region
-	numbers []byte // Numbers
-	slopes  []float32
+	lora     LoRA
+	alpha    float32             // as a file has it
+	names    []string            // of the model's matrices, in order
+	low      map[string]*lowRank // by those
+	adapter  *Adapter
+	regions  []*mem.Region
+	numbers  []byte // Numbers
+	gradient []float32
 }
 
 // Numbers returns the numbers of all matrices in the order of the model's, of each A and then B, row by row: the memory that
 // steps change. Moved makes changes count.
 func (a *Tuned) Numbers() []float32 { return mem.Float32s(a.numbers) }
 
-// Slopes returns the slopes by each number that Trainer.Slopes has computed, until it does so again.
-func (a *Tuned) Slopes() []float32 { return a.slopes }
+// Gradient returns the gradient of the numbers that Trainer.Gradient has computed, until it does so again.
+func (a *Tuned) Gradient() []float32 { return a.gradient }
 
 // Form returns what makes adapters those of the same matrices, with the same meaning of numbers.
 func (a *Tuned) Form() string {
@@ -143,7 +143,7 @@ func (a *Tuned) init(m *Model, budget *mem.Budget) error {
 	if a.numbers, err = alloc(4 * n); err != nil {
 		return err
 	}
-	slopes, err := alloc(4 * n)
+	gradient, err := alloc(4 * n)
 	if err != nil {
 		return err
 	}
@@ -152,10 +152,10 @@ func (a *Tuned) init(m *Model, budget *mem.Budget) error {
 		return err
 	}
 	all := a.Numbers()
-	a.slopes, a.Matrices = mem.Float32s(slopes), len(mats)
+	a.gradient, a.Matrices = mem.Float32s(gradient), len(mats)
 	at := 0
 	take := func(n int) (x, d []float32) {
-		x, d = all[at:at+n:at+n], a.slopes[at:at+n:at+n]
+		x, d = all[at:at+n:at+n], a.gradient[at:at+n:at+n]
 		at += n
 		return x, d
 	}

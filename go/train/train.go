@@ -1,4 +1,4 @@
-// Package train trains adapters: it decides which texts are in which step, adds up their slopes, and takes the steps. A Run
+// Package train trains adapters: it decides which texts are in which step, adds up their gradients, and takes the steps. A Run
 // is a state machine without a clock, a file or a goroutine: what it does depends on the texts, the configuration and the
 // state that it began with, to the bit. So a run that goes on from a saved state makes the adapter of one that was never
 // interrupted, with any number of threads and on any instruction set.
@@ -30,7 +30,7 @@ const (
 // Config says how an adapter is trained. The zero value of each field but Steps and Rate is a choice of its own.
 type Config struct {
 	Steps    int     // of the optimiser, in all
-	Chunks   int     // whose slopes are added up for a step; 0: 1
+	Chunks   int     // whose gradients are added up for a step; 0: 1
 	Rate     float64 // the largest
 	Least    float64 // what is left of it at the end, from 0 to 1
 	Warmup   int     // steps in which it rises from 0
@@ -324,13 +324,13 @@ func (r *Run) gradient(stop *kernel.Stop) (s Step, sum []float32, err error) {
 		if weight == 0 {
 			continue
 		}
-		loss, err := r.trainer.Slopes(texts, stop)
+		loss, err := r.trainer.Gradient(texts, stop)
 		if err != nil {
 			return s, nil, err
 		}
 		s.Loss += loss
 		s.Weight += weight
-		r.sums.add(r.trainer.Adapter.Slopes())
+		r.sums.add(r.trainer.Adapter.Gradient())
 	}
 	sum = r.sums.total()
 	s.Loss /= s.Weight
@@ -350,7 +350,7 @@ func (r *Run) move(s Step, gradient []float32) {
 	r.powers[0], r.powers[1] = r.powers[0]*c.Beta1, r.powers[1]*c.Beta2
 	kernel.AdamW{
 		Scale: float32(scale), Beta1: float32(c.Beta1), Beta2: float32(c.Beta2),
-		Rise1: float32(1 / (1 - r.powers[0])), Rise2: float32(1 / (1 - r.powers[1])),
+		Correction1: float32(1 / (1 - r.powers[0])), Correction2: float32(1 / (1 - r.powers[1])),
 		Rate: float32(s.Rate), Decay: float32(c.Decay), Eps: float32(c.Eps),
 	}.Step(r.pool, r.state.Numbers, r.state.FirstMoment, r.state.SecondMoment, gradient)
 	r.state.Taken++

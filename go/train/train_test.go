@@ -156,8 +156,8 @@ func TestGoesOnWithTheSameBits(t *testing.T) {
 	}
 }
 
-// What has no weight changes nothing: other tokens behind the last that has one make the same slopes.
-func TestWhatIsMaskedHasNoSlope(t *testing.T) {
+// What has no weight changes nothing: other tokens behind the last that has one make the same gradients.
+func TestWhatIsMaskedHasNoGradient(t *testing.T) {
 	var first []byte
 	for _, last := range []int32{7, 9} {
 		b := open(t, 1, train.Config{Steps: 1, Rate: 0.01}, byHeart)
@@ -170,21 +170,21 @@ func TestWhatIsMaskedHasNoSlope(t *testing.T) {
 		if err := b.trainer.Adapter.Moved(b.pool); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := b.trainer.Slopes([]model.Text{x}, nil); err != nil {
+		if _, err := b.trainer.Gradient([]model.Text{x}, nil); err != nil {
 			t.Fatal(err)
 		}
 		var out bytes.Buffer
-		if err := binary.Write(&out, binary.LittleEndian, b.trainer.Adapter.Slopes()); err != nil {
+		if err := binary.Write(&out, binary.LittleEndian, b.trainer.Adapter.Gradient()); err != nil {
 			t.Fatal(err)
 		}
 		if first == nil {
 			first = out.Bytes()
 		}
 		if !bytes.Equal(out.Bytes(), first) {
-			t.Error("a masked token changes slopes")
+			t.Error("a masked token changes gradients")
 		}
 		if bytes.Count(out.Bytes(), []byte{0}) == out.Len() {
-			t.Error("no slopes at all")
+			t.Error("no gradients at all")
 		}
 	}
 }

@@ -1,5 +1,5 @@
 /*
- * slopes.h - the element-wise kernels of training: slopes of functions, exponentials, steps. Not compiled as
+ * derivatives.h - the element-wise kernels of training: derivatives of functions, exponentials, steps. Not compiled as
  * it stands: each set includes it once, after tmpl/elementwise.h and as that.
  */
 
@@ -13,8 +13,8 @@ static void VEC(exp_from)(float *y, const float *x, float top, int64_t n)
 	}
 }
 
-/* y = slope * u or the slope, for an expression of x and of s, a sigmoid of some w. */
-#define SLOPE(name, sigmoid_of, expr)                                               \
+/* y = derivative * u or the derivative, for an expression of x and of s, a sigmoid of some w. */
+#define DERIVATIVE(name, sigmoid_of, expr)                                          \
 	static void VEC(name)(float *y, const float *g, const float *u, int64_t n)  \
 	{                                                                           \
 		IN_PLACE                                                            \
@@ -27,17 +27,18 @@ static void VEC(exp_from)(float *y, const float *x, float top, int64_t n)
 			VEC(scale_rows)(y, y, 1, u, n);                             \
 	}
 
-SLOPE(silu_slope, x, s * fmaf(x, 1 - s, 1.0f))
-SLOPE(sigmoid_slope, x, s * (1 - s))
-SLOPE(gelu_slope, x * fmaf(x * x, QGELU_C3, QGELU_C1), fmaf(x * s * (1 - s), fmaf(x * x, 3 * QGELU_C3, QGELU_C1), s))
-SLOPE(gelu_quick_slope, 1.702f * x, fmaf(1.702f * x * s, 1 - s, s))
-SLOPE(softplus_slope, x, s)
-SLOPE(relu_slope, 0.0f, x > 0 ? 2 * s : 0)
-SLOPE(relu2_slope, 0.0f, x > 0 ? 4 * s * x : 0)
-#undef SLOPE
+DERIVATIVE(silu_derivative, x, s * fmaf(x, 1 - s, 1.0f))
+DERIVATIVE(sigmoid_derivative, x, s * (1 - s))
+DERIVATIVE(gelu_derivative, x * fmaf(x * x, QGELU_C3, QGELU_C1),
+           fmaf(x * s * (1 - s), fmaf(x * x, 3 * QGELU_C3, QGELU_C1), s))
+DERIVATIVE(gelu_quick_derivative, 1.702f * x, fmaf(1.702f * x * s, 1 - s, s))
+DERIVATIVE(softplus_derivative, x, s)
+DERIVATIVE(relu_derivative, 0.0f, x > 0 ? 2 * s : 0)
+DERIVATIVE(relu2_derivative, 0.0f, x > 0 ? 4 * s * x : 0)
+#undef DERIVATIVE
 
 /* The normal distribution function and x times its density, whose factor is 1 / sqrt(2 pi). */
-static void VEC(gelu_erf_slope)(float *y, const float *g, const float *u, int64_t n)
+static void VEC(gelu_erf_derivative)(float *y, const float *g, const float *u, int64_t n)
 {
 	IN_PLACE
 	for (int64_t i = 0; i < n; i++) {
@@ -59,21 +60,21 @@ static void VEC(adamw)(const struct adamw *s, float *x, float *m, float *v, cons
 
 		m[i] = fmaf(s->beta1, m[i], new1 * g);
 		v[i] = fmaf(s->beta2, v[i], new2 * g * g);
-		x[i] = fmaf(x[i], keep, -(s->rate * (m[i] * s->rise1) / (sqrtf(v[i] * s->rise2) + s->eps)));
+		x[i] = fmaf(x[i], keep, -(s->rate * (m[i] * s->correction1) / (sqrtf(v[i] * s->correction2) + s->eps)));
 	}
 }
 
-static void VEC(slopes_fill)(struct kernels *k)
+static void VEC(derivatives_fill)(struct kernels *k)
 {
 	k->dot = VEC(dot);
 	k->exp_from = VEC(exp_from);
-	k->slope[QN_FN_SILU] = VEC(silu_slope);
-	k->slope[QN_FN_SIGMOID] = VEC(sigmoid_slope);
-	k->slope[QN_FN_GELU] = VEC(gelu_slope);
-	k->slope[QN_FN_GELU_ERF] = VEC(gelu_erf_slope);
-	k->slope[QN_FN_GELU_QUICK] = VEC(gelu_quick_slope);
-	k->slope[QN_FN_RELU] = VEC(relu_slope);
-	k->slope[QN_FN_RELU2] = VEC(relu2_slope);
-	k->slope[QN_FN_SOFTPLUS] = VEC(softplus_slope);
+	k->derivative[QN_FN_SILU] = VEC(silu_derivative);
+	k->derivative[QN_FN_SIGMOID] = VEC(sigmoid_derivative);
+	k->derivative[QN_FN_GELU] = VEC(gelu_derivative);
+	k->derivative[QN_FN_GELU_ERF] = VEC(gelu_erf_derivative);
+	k->derivative[QN_FN_GELU_QUICK] = VEC(gelu_quick_derivative);
+	k->derivative[QN_FN_RELU] = VEC(relu_derivative);
+	k->derivative[QN_FN_RELU2] = VEC(relu2_derivative);
+	k->derivative[QN_FN_SOFTPLUS] = VEC(softplus_derivative);
 	k->adamw = VEC(adamw);
 }
