@@ -260,8 +260,8 @@ func TestCluster(t *testing.T) {
 			}
 		})
 	}
-	for _, env := range [][]string{nil, {"UCX_TLS=tcp"}} {
-		t.Run(fmt.Sprintf("ended while it loads, %q", env), func(t *testing.T) {
+	for by, env := range map[string][]string{"shared memory": nil, "TCP": {"UCX_TLS=tcp"}} {
+		t.Run("ended while it loads by "+by, func(t *testing.T) {
 			for _, after := range []time.Duration{0, 10 * time.Millisecond, 50 * time.Millisecond} {
 				at := here.free(t)
 				follow := here.start(t, env, "rank", "-m", "demo", "--listen", at)
