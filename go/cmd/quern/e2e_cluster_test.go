@@ -38,56 +38,10 @@ func (p place) start(t *testing.T, env []string, args ...string) *service {
 	return begin(t, socket, append(cleanEnvironment(), env...), line)
 }
 
-func begin(t *testing.T, socket string, env, line []string) *service {
-	t.Helper()
-	s := &service{t: t, log: &lockedBuffer{}, socket: socket, done: make(chan struct{}), cmd: exec.Command(line[0], line[1:]...)}
-	s.cmd.Env, s.cmd.Stderr = env, s.log
-	if err := s.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() { s.cmd.Wait(); close(s.done) }()
-	t.Cleanup(func() {
-		s.cmd.Process.Kill()
-		<-s.done
-		if t.Failed() {
-			t.Logf("%q:\n%s", line, s.log)
-		}
-	})
-	s.dial()
-	return s
-}
-
 // again starts a process that has ended as a supervisor does.
 func (s *service) again() *service {
 	s.t.Helper()
 	return begin(s.t, s.socket, s.cmd.Env, s.cmd.Args)
-}
-
-// ready waits until a server serves.
-func (s *service) ready() *service {
-	s.t.Helper()
-	ok := s.eventually(func() bool {
-		select {
-		case <-s.done:
-			return true
-		default:
-		}
-		r, err := s.client.Get("http://quern/readyz")
-		if err != nil {
-			return false
-		}
-		r.Body.Close()
-		return r.StatusCode == 200
-	})
-	select {
-	case <-s.done:
-		s.t.Fatalf("it ended: %s", s.log)
-	default:
-	}
-	if !ok {
-		s.t.Fatalf("it is not ready: %s", s.log)
-	}
-	return s
 }
 
 // free returns an address of a host that nothing listens at.
@@ -111,7 +65,7 @@ func pair(t *testing.T, a, b place, env []string, args ...string) (lead, follow 
 	at := b.free(t)
 	follow = b.start(t, env, "rank", "-m", "demo", "--listen", at)
 	lead = a.start(t, env, append([]string{"serve", "-m", "demo", "--ranks", at}, args...)...)
-	return lead.ready(), follow
+	return lead.ready(time.Minute), follow
 }
 
 // ends checks that processes end, with these codes, within a time.
@@ -223,7 +177,7 @@ func TestCluster(t *testing.T) {
 		for range 2 {
 			ranks = append(ranks, here.start(t, env, "rank", "-m", "demo", "--join", at, "--rank-token-file", token))
 		}
-		lead := here.start(t, env, "serve", "-m", "demo", "--ranks", "3@"+at, "--rank-split", "1,2,1", "--rank-token-file", token).ready()
+		lead := here.start(t, env, "serve", "-m", "demo", "--ranks", "3@"+at, "--rank-split", "1,2,1", "--rank-token-file", token).ready(time.Minute)
 		equalAnswers(t, lead, bodies, want)
 		ranks[1].cmd.Process.Signal(syscall.SIGTERM) // which rank 0 follows
 		ends(t, 20*time.Second, map[*service]int{lead: 0, ranks[0]: 0, ranks[1]: 0})
@@ -256,7 +210,7 @@ func TestCluster(t *testing.T) {
 			lead.tells(t, start, c.within+slack, failures())
 			if c.signal == syscall.SIGKILL {
 				lead, _ = lead.again(), follow.again()
-				equalAnswers(t, lead.ready(), bodies[:4], want[:4])
+				equalAnswers(t, lead.ready(time.Minute), bodies[:4], want[:4])
 			}
 		})
 	}
@@ -305,7 +259,7 @@ func TestCluster(t *testing.T) {
 				t.Errorf("%q ends with %d: %s", args, code, s.log)
 			}
 		}
-		lead := here.start(t, nil, "serve", "-m", "demo", "--ranks", at, "--rank-token-file", token).ready()
+		lead := here.start(t, nil, "serve", "-m", "demo", "--ranks", at, "--rank-token-file", token).ready(time.Minute)
 		// What listens now is UCX's.
 		for _, s := range []*service{lead, follow} {
 			for _, port := range listening(t, s.cmd.Process.Pid) {

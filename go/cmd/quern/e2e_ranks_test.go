@@ -202,23 +202,20 @@ var mpiProgram = os.Getenv("QUERN_MPI")
 // serveMPI starts an MPI job with a model for each process, and reports whether it is ready: else it has ended.
 func serveMPI(t *testing.T, models ...string) (s *service, ready bool) {
 	t.Helper()
-	s = &service{t: t, log: &lockedBuffer{}, socket: filepath.Join(t.TempDir(), "q.sock"), done: make(chan struct{})}
+	socket := filepath.Join(t.TempDir(), "q.sock")
 	var args []string
 	mpirun := cmp.Or(os.Getenv("QUERN_MPIRUN"), "mpirun")
 	for i, m := range models {
 		if i > 0 {
 			args = append(args, ":")
 		}
-		args = append(args, "-np", "1", mpiProgram, "serve", "-m", m, "--ranks", "mpi", "--host", s.socket, "-t", "1")
+		args = append(args, "-np", "1", mpiProgram, "serve", "-m", m, "--ranks", "mpi", "--host", socket, "-t", "1")
 	}
-	s.cmd = exec.Command(mpirun, args...)
+	s = newService(t, socket, exec.Command(mpirun, args...))
 	s.cmd.Env = append(cleanEnvironment(), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
 		"OMPI_MCA_rmaps_base_oversubscribe=1", "PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe") // more processes than cores
-	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
-	if err := s.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() { s.cmd.Wait(); close(s.done) }()
+	s.cmd.Stdout = s.log
+	s.start()
 	t.Cleanup(func() {
 		s.cmd.Process.Signal(syscall.SIGTERM) // which mpirun passes on
 		select {
@@ -228,21 +225,7 @@ func serveMPI(t *testing.T, models ...string) (s *service, ready bool) {
 			<-s.done
 		}
 	})
-	s.dial()
-	return s, s.eventually(func() bool {
-		select {
-		case <-s.done:
-			return true
-		default:
-		}
-		r, err := s.client.Get("http://quern/readyz")
-		if err != nil {
-			return false
-		}
-		r.Body.Close()
-		ready = r.StatusCode == 200
-		return ready
-	}) && ready
+	return s, s.serves(time.Minute)
 }
 
 // rankOne returns the process id of rank 1 of a job.

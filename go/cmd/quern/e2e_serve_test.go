@@ -67,42 +67,79 @@ func serveWith(t *testing.T, env []string, model string, args ...string) *servic
 func serveProgram(t *testing.T, program string, env []string, model string, args ...string) *service {
 	t.Helper()
 	socket := filepath.Join(t.TempDir(), "q.sock")
-	s := &service{t: t, log: &lockedBuffer{}, socket: socket, done: make(chan struct{})}
 	args = append([]string{"serve", "--host", socket}, args...)
 	if model != "" {
 		args = append(args, "-m", modelPath(t, model))
 	}
-	s.cmd = exec.Command(program, args...)
-	s.cmd.Env = append(cleanEnvironment(), env...)
-	s.cmd.Stderr = s.log
-	if err := s.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() { s.cmd.Wait(); close(s.done) }()
+	return begin(t, socket, append(cleanEnvironment(), env...), append([]string{program}, args...)).ready(2 * time.Minute)
+}
+
+// begin starts a process that serves at a socket, if it does, and kills it when the test ends.
+func begin(t *testing.T, socket string, env, line []string) *service {
+	t.Helper()
+	s := newService(t, socket, exec.Command(line[0], line[1:]...))
+	s.cmd.Env = env
+	s.start()
 	t.Cleanup(func() {
 		s.cmd.Process.Kill()
 		<-s.done
 		if t.Failed() {
 			log := s.log.String()
-			t.Logf("the end of its log:\n%s", log[max(0, len(log)-4000):])
+			t.Logf("%q, the end of its log:\n%s", line, log[max(0, len(log)-4000):])
 		}
 	})
+	return s
+}
+
+// newService returns a service that is not started.
+func newService(t *testing.T, socket string, cmd *exec.Cmd) *service {
+	s := &service{t: t, log: &lockedBuffer{}, socket: socket, done: make(chan struct{}), cmd: cmd}
+	cmd.Stderr = s.log
+	return s
+}
+
+// start starts the process. The test has to end it.
+func (s *service) start() {
+	s.t.Helper()
+	if err := s.cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	go func() { s.cmd.Wait(); close(s.done) }()
 	s.dial()
-	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); {
-		if r, err := s.client.Get("http://quern/readyz"); err == nil {
-			r.Body.Close()
-			if r.StatusCode == 200 {
-				return s
-			}
-		}
+}
+
+// ready waits until the server serves.
+func (s *service) ready(within time.Duration) *service {
+	s.t.Helper()
+	if s.serves(within) {
+		return s
+	}
+	select {
+	case <-s.done:
+		s.t.Fatalf("it ended: %s", s.log)
+	default:
+		s.t.Fatalf("it is not ready after %v: %s", within, s.log)
+	}
+	return nil
+}
+
+// serves waits until the server serves, and reports whether it does: else it has ended, or the time is over.
+func (s *service) serves(limit time.Duration) (ready bool) {
+	within(limit, func() bool {
 		select {
 		case <-s.done:
-			t.Fatalf("it ended: %s", s.log)
-		case <-time.After(5 * time.Millisecond):
+			return true
+		default:
 		}
-	}
-	t.Fatalf("it is not ready after two minutes: %s", s.log)
-	return nil
+		r, err := s.client.Get("http://quern/readyz")
+		if err != nil {
+			return false
+		}
+		r.Body.Close()
+		ready = r.StatusCode == 200
+		return ready
+	})
+	return ready
 }
 
 // dial makes the client, which connects to the socket.
@@ -119,8 +156,11 @@ func (s *service) logged(text string) bool {
 }
 
 // eventually waits until ok holds, for a minute at most, and reports whether it does.
-func (s *service) eventually(ok func() bool) bool {
-	for deadline := time.Now().Add(time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
+func (s *service) eventually(ok func() bool) bool { return within(time.Minute, ok) }
+
+// within reports whether something becomes so in time.
+func within(limit time.Duration, ok func() bool) bool {
+	for deadline := time.Now().Add(limit); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			return false
 		}
