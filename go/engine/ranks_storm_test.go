@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quern-llm/quern/go/diskcache"
 	"github.com/quern-llm/quern/go/draft"
 	"github.com/quern-llm/quern/go/generate"
 	"github.com/quern-llm/quern/go/internal/testdata"
@@ -118,15 +117,7 @@ func stormOf(t *testing.T, path string, c Config, file, name string, prompt []in
 // storms runs all requests at once on ranks, twice, and checks their texts.
 func storms(t *testing.T, path string, c Config, file string, all []*stormed) {
 	t.Helper()
-	store, err := diskcache.Open(diskcache.Config{Dir: t.TempDir(), Limit: 1 << 30, Log: func(line string) { t.Log(line) }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { store.Close() })
-	l := openLoop(t, path, c, LoopConfig{Disk: store, Profile: "a test"})
-	l.mu.Lock()
-	l.spill.worth = func(int, uint64, time.Duration) bool { return true }
-	l.mu.Unlock()
+	l := diskLoop(t, path, t.TempDir(), c)
 	freely(l)
 	if l.e.lead == nil || l.e.mtp == nil {
 		t.Fatal("the model is not divided, or no layer drafts")

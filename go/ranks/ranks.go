@@ -261,27 +261,27 @@ func Wait(ctx context.Context, c Config, address string) (*Group, error) {
 	}
 	defer d.close()
 	c.note("waiting at %s for rank 0", d.listener.Addr())
-	for {
-		l, err := d.next(ctx)
-		if err != nil {
-			return nil, err
-		}
-		g, err := c.follow(ctx, l)
-		if err == nil {
-			return g, nil
-		}
-		l.close(err)
-		if !errors.Is(err, ErrLost) {
-			return nil, err
-		}
-		c.note("rank 0 at %s has gone before all had joined, waiting for it: %v", l.conn.RemoteAddr(), err)
-	}
+	return c.followNext(ctx, func() (*line, error) { return d.next(ctx) })
 }
 
 // Join joins rank 0, which waits at this address, and waits for the others of its group.
 func Join(ctx context.Context, c Config, address string) (*Group, error) {
+	again := false
+	return c.followNext(ctx, func() (*line, error) {
+		if again {
+			if err := pause(ctx, time.Second); err != nil {
+				return nil, err
+			}
+		}
+		again = true
+		return c.dial(ctx, address, roleFollow, "rank 0")
+	})
+}
+
+// followNext follows rank 0 over the next line to it, and over another if it has gone before all had joined.
+func (c *Config) followNext(ctx context.Context, next func() (*line, error)) (*Group, error) {
 	for {
-		l, err := c.dial(ctx, address, roleFollow, "rank 0")
+		l, err := next()
 		if err != nil {
 			return nil, err
 		}
@@ -293,10 +293,7 @@ func Join(ctx context.Context, c Config, address string) (*Group, error) {
 		if !errors.Is(err, ErrLost) {
 			return nil, err
 		}
-		c.note("rank 0 has gone before all had joined, trying again: %v", err)
-		if err := pause(ctx, time.Second); err != nil {
-			return nil, err
-		}
+		c.note("rank 0 at %s has gone before all had joined, trying again: %v", l.conn.RemoteAddr(), err)
 	}
 }
 
