@@ -28,16 +28,8 @@ func TestLayersOfRanks(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, shares := range [][]int{{1, 1}, {1, 1000}, {1000, 1}, {1, 1, 1}, {1, 1, 1, 1}} {
-				all, err := dividedModel(t, path, len(shares), Ranks{Layers: true, Shares: shares}, Packed, kvI16)
-				if err != nil {
-					t.Fatalf("shares %d: %v", shares, err)
-				}
-				got, err := runTogether(t, all)
-				if err != nil {
-					t.Fatalf("shares %d: %v", shares, err)
-				}
-				if !slices.Equal(got[0], want[0]) {
-					t.Errorf("shares %d: other bits, first at row %d", shares, firstOther(got[0], want[0]))
+				if got := dividedBits(t, path, len(shares), Ranks{Layers: true, Shares: shares}); !slices.Equal(got, want[0]) {
+					t.Errorf("shares %d: other bits, first at row %d", shares, firstOther(got, want[0]))
 				}
 			}
 		})

@@ -195,30 +195,29 @@ func archFiles(t *testing.T) []string {
 	})
 }
 
+// dividedBits returns what rank 0 computes of a model that is divided among n ranks.
+func dividedBits(t *testing.T, path string, n int, r Ranks) hashes {
+	t.Helper()
+	all, err := dividedModel(t, path, n, r, Packed, kvI16)
+	if err != nil {
+		t.Fatalf("%d ranks, shares %d: %v", n, r.Shares, err)
+	}
+	got, err := runTogether(t, all)
+	if err != nil {
+		t.Fatalf("%d ranks, shares %d: %v", n, r.Shares, err)
+	}
+	return got[0]
+}
+
 // Every architecture gives the same bits on any number of ranks as in one process.
 func TestRanks(t *testing.T) {
 	counts := []int{2, 3, 4, 8}
 	for _, path := range archFiles(t) {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".gguf"), func(t *testing.T) {
-			one, err := dividedModel(t, path, 1, Ranks{}, Packed, kvI16)
-			if err != nil {
-				t.Fatal(err)
-			}
-			want, err := runTogether(t, one)
-			if err != nil {
-				t.Fatal(err)
-			}
+			want := dividedBits(t, path, 1, Ranks{})
 			for _, n := range counts {
-				all, err := dividedModel(t, path, n, Ranks{Least: 1}, Packed, kvI16)
-				if err != nil {
-					t.Fatalf("%d ranks: %v", n, err)
-				}
-				got, err := runTogether(t, all)
-				if err != nil {
-					t.Fatalf("%d ranks: %v", n, err)
-				}
-				if !slices.Equal(got[0], want[0]) {
-					t.Errorf("%d ranks: other bits, first at row %d", n, firstOther(got[0], want[0]))
+				if got := dividedBits(t, path, n, Ranks{Least: 1}); !slices.Equal(got, want) {
+					t.Errorf("%d ranks: other bits, first at row %d", n, firstOther(got, want))
 				}
 			}
 		})
@@ -231,19 +230,9 @@ func TestBrokenBlocksOfRanks(t *testing.T) {
 		path := synthetic(t, "llama-3.2-1b/2:"+mix, func(s *synth.Shape) {
 			s.NEmbd, s.NFF, s.NHead, s.NHeadKV, s.HeadDim, s.NVocab, s.Tied = 384, 1120, 6, 6, 64, 320, false
 		})
-		var want []hashes
-		for _, n := range []int{1, 2, 3} {
-			all, err := dividedModel(t, path, n, Ranks{Least: 1}, Packed, kvI16)
-			if err != nil {
-				t.Fatalf("%s, %d ranks: %v", mix, n, err)
-			}
-			got, err := runTogether(t, all)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if n == 1 {
-				want = got
-			} else if !slices.Equal(got[0], want[0]) {
+		want := dividedBits(t, path, 1, Ranks{Least: 1})
+		for _, n := range []int{2, 3} {
+			if !slices.Equal(dividedBits(t, path, n, Ranks{Least: 1}), want) {
 				t.Errorf("%s, %d ranks: other bits", mix, n)
 			}
 		}
