@@ -249,7 +249,7 @@ func (t *Trainer) run(texts []Text, back bool, stop *kernel.Stop) (float64, erro
 		if stop.IsSet() {
 			return 0, ErrStopped
 		}
-		if il := t.plans.steps[i].layer; il != before { // a layer may have several steps, or none
+		if il := t.plans.steps[i].layer; back && il != before { // a layer may have several steps, or none
 			t.residual(il, n, func(saved, x []float32) { copy(saved, x) })
 			before = il
 		}
@@ -277,10 +277,10 @@ func (t *Trainer) run(texts []Text, back bool, stop *kernel.Stop) (float64, erro
 	if math.IsNaN(loss) || math.IsInf(loss, 0) {
 		return 0, ErrNotFinite
 	}
+	if !back || len(rows) == 0 {
+		return loss, t.m.Damaged()
+	}
 	for il, l := range slices.Backward(t.layers) {
-		if !back || len(rows) == 0 {
-			break
-		}
 		if stop.IsSet() {
 			return 0, ErrStopped
 		}
