@@ -9,10 +9,6 @@ import (
 	"github.com/quern-llm/quern/go/kernel"
 )
 
-// msgDone is what ranks say to rank 0 when they have done a pass, where they have layers each: how long they have computed
-// and waited so far, in ns. It is no answer.
-const msgDone = 'D'
-
 // patienceOfLayers is how long ranks that have layers each wait for others at least: a whole pass of others is between what they
 // receive.
 const patienceOfLayers = 2 * time.Minute

@@ -12,7 +12,6 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"time"
 
@@ -23,14 +22,15 @@ import (
 
 // What rank 0 tells the others: a byte, and what follows it. Passes need no answer, since their exchanges are one.
 const (
-	msgJoin   = 'J' // an invitation, as JSON; answered before anything is loaded
-	msgLoad   = 'L' // answered with a holding, as JSON
-	msgMemory = 'M' // limits, as JSON; answered
-	msgPing   = 'I' // answered
-	msgSleep  = 'S' // the weights are released; answered
-	msgWake   = 'V' // a Use, as JSON: they are loaded again; answered
-	msgClose  = 'C' // the model is released: another may be loaded
-	msgQuit   = 'Q'
+	msgJoin    = 'J' // an invitation, as JSON; answered before anything is loaded
+	msgLoad    = 'L' // answered with a holding, as JSON
+	msgMemory  = 'M' // limits, as JSON; answered
+	msgPing    = 'I' // answered
+	msgSleep   = 'S' // the weights are released; answered
+	msgWake    = 'V' // a Use, as JSON: they are loaded again; answered
+	msgClose   = 'C' // the model is released: another may be loaded
+	msgQuit    = 'Q'
+	msgMeasure = 'X' // all measure their exchanges
 
 	msgPass   = 'P' // a batch: kernel.Batch.AppendTo
 	msgOutput = 'O' // an output's number, then rows
@@ -51,6 +51,7 @@ const (
 
 	msgReady = 'R' // the number of the question, and what it is answered with
 	msgBusy  = 'B' // the answer will come
+	msgDone  = 'H' // a pass is done, where ranks have layers each: how long it has computed and waited so far, in ns; no answer
 	msgError = '!' // the number of the question, and a line
 )
 
@@ -195,17 +196,7 @@ func (s *Survey) division(r Residency) (string, error) {
 		return "", err
 	}
 	h := sha256.New()
-	lists := slices.Concat([][]kernel.Op{f.program.Begin}, f.program.Encoder, f.program.Layers)
-	for _, o := range f.program.Outputs {
-		lists = append(lists, o.Ops)
-	}
-	if next := f.program.Next; next != nil {
-		lists = append(lists, next.Take, next.Keep)
-		for _, step := range next.Steps {
-			lists = append(lists, step.Step, step.Head)
-		}
-	}
-	for _, ops := range lists {
+	for _, ops := range f.program.Lists() {
 		for _, op := range ops {
 			if !s.ranks.Layers { // of which each rank has others
 				fmt.Fprintf(h, "%T", op)

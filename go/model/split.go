@@ -369,22 +369,27 @@ func (s *splitting) has(b kernel.Buf, route kernel.Buf, cut []int, apart bool) {
 	s.portions = append(s.portions, x)
 }
 
+// share returns how much a rank computes, of shares.
+func (s *splitting) share(rank int) int {
+	if s.Shares == nil {
+		return 1
+	}
+	return s.Shares[rank]
+}
+
+// shares returns how much all ranks compute.
+func (s *splitting) shares() (sum int) {
+	for r := range s.n {
+		sum += s.share(r)
+	}
+	return sum
+}
+
 // divide returns where n things are divided among the ranks, nil if some rank would have none.
 func (s *splitting) divide(n int) []int {
-	sum := s.n
-	if s.Shares != nil {
-		sum = 0
-		for _, x := range s.Shares {
-			sum += x
-		}
-	}
-	cut, done := []int{0}, 0
+	cut, done, sum := []int{0}, 0, s.shares()
 	for r := range s.n {
-		if s.Shares == nil {
-			done++
-		} else {
-			done += s.Shares[r]
-		}
+		done += s.share(r)
 		cut = append(cut, n*done/sum)
 		if cut[r] >= cut[r+1] {
 			return nil

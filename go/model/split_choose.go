@@ -18,9 +18,6 @@ type Network struct {
 // networkSizes are about those of the exchanges of one token and of a slice of a prompt.
 var networkSizes = [3]int{64, 16 << 10, 1 << 20}
 
-// msgMeasure has the other ranks measure their exchanges, with rank 0.
-const msgMeasure = 'X'
-
 // Measure is MeasureNetwork on rank 0, where the others follow.
 func (r Ranks) Measure() (n Network, err error) {
 	if err = r.Group.Send(kernel.Everyone, []byte{msgMeasure}); err == nil {

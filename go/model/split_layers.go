@@ -3,6 +3,7 @@ package model
 import (
 	"fmt"
 	"maps"
+	"math"
 	"reflect"
 	"slices"
 
@@ -217,10 +218,9 @@ func overwrites(op kernel.Op, b kernel.Buf, width int) bool {
 // in flight together want none.
 func (s *staging) divideLayers() []int {
 	n := len(s.whole.Layers)
-	bytes, sum := make([]int, n), 0
+	before := make([]int, n+1) // bytes of the layers before each
 	for il, ops := range s.whole.Layers {
-		bytes[il] = 1 + matrixBytes(ops)
-		sum += bytes[il]
+		before[il+1] = before[il] + 1 + matrixBytes(ops)
 	}
 	var may []int
 	for at := 1; at < n; at++ {
@@ -228,37 +228,22 @@ func (s *staging) divideLayers() []int {
 			may = append(may, at)
 		}
 	}
-	parts := 0
-	for r := range s.n {
-		parts += s.share(r)
-	}
-	cuts, done, before, at := []int{0}, 0, 0, 0
+	cuts, done := []int{0}, 0
 	for r := range s.n - 1 {
 		done += s.share(r)
-		target, best, least := float64(sum)*float64(done)/float64(parts), n, 0.0
+		target, best, least := float64(before[n])*float64(done)/float64(s.shares()), n, 0.0
 		for i, c := range may {
 			left := len(may) - i - 1
 			if c <= cuts[r] || left < s.n-2-r && best < n {
 				continue
 			}
-			for ; at < c; at++ {
-				before += bytes[at]
-			}
-			if off := max(float64(before)-target, target-float64(before)); best == n || off < least {
+			if off := math.Abs(float64(before[c]) - target); best == n || off < least {
 				best, least = c, off
 			}
 		}
 		cuts = append(cuts, best)
-		before, at = 0, 0
 	}
 	return append(cuts, n)
-}
-
-func (s *staging) share(r int) int {
-	if s.Shares == nil {
-		return 1
-	}
-	return s.Shares[r]
 }
 
 // matrixBytes returns the bytes of the matrices of products, as panels: they may have no layout yet, and all ranks divide alike.
@@ -325,20 +310,11 @@ func addPlaces(v reflect.Value, all map[place]bool) {
 	}
 }
 
-// lists are all operations of a program.
-func lists(p *nn.Program) [][]kernel.Op {
-	all := slices.Concat([][]kernel.Op{p.Begin}, p.Layers)
-	for _, o := range p.Outputs {
-		all = append(all, o.Ops)
-	}
-	return all
-}
-
 // keepPlaces takes out of the units of groups what this rank does not keep, and moves what is behind it.
 func (s *staging) keepPlaces() {
-	mine := placesOf(slices.Concat(lists(s.p)...))
+	mine := placesOf(slices.Concat(s.p.Lists()...))
 	ends := map[int][]int{} // of each group, where places begin, and the end
-	for at := range placesOf(slices.Concat(lists(s.whole)...)) {
+	for at := range placesOf(slices.Concat(s.whole.Lists()...)) {
 		ends[at.group] = append(ends[at.group], at.offset)
 	}
 	saved := map[place]int{}
@@ -361,7 +337,7 @@ func (s *staging) keepPlaces() {
 func (s *staging) lacks() map[string][]panels {
 	none := map[string][]panels{}
 	names := func(p *nn.Program, do func(name string)) {
-		for _, ops := range lists(p) {
+		for _, ops := range p.Lists() {
 			for _, op := range ops {
 				if mm, ok := op.(kernel.Matmul); ok {
 					for _, part := range mm.Parts {
@@ -371,15 +347,7 @@ func (s *staging) lacks() map[string][]panels {
 			}
 		}
 	}
-	whole := *s.whole
-	if next := s.whole.Next; next != nil { // nobody drafts
-		whole.Outputs = slices.Clone(whole.Outputs)
-		whole.Outputs = append(whole.Outputs, nn.Output{Ops: next.Take}, nn.Output{Ops: next.Keep})
-		for _, step := range next.Steps {
-			whole.Outputs = append(whole.Outputs, nn.Output{Ops: step.Step}, nn.Output{Ops: step.Head})
-		}
-	}
-	names(&whole, func(name string) { none[name] = []panels{} })
+	names(s.whole, func(name string) { none[name] = []panels{} })
 	names(s.p, func(name string) { delete(none, name) })
 	return none
 }
