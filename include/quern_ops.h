@@ -784,7 +784,7 @@ struct qn_back_qkv {
  * QN_OP_BACK_ATTEND, of attend. Queries, keys and values, as a QN_OP_QKV left them, are n_head and n_head_kv heads in
  * x from col[0 .. 2] on, and their gradients go to the same columns of dst. All that a token sees is in the batch: keys
  * are floats, not what blocks keep of them. y is the result, dy its gradient; stats: buffer of [2][n_head] columns.
- * There is nothing ahead, no bias, nothing relative, no selection, side, sight or tier, and no v_in_k.
+ * There is no bias, nothing relative, no selection, side, sight or tier, and no v_in_k.
  */
 struct qn_back_attend {
 	struct qn_attend attend; /* q is not used */

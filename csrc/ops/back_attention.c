@@ -128,8 +128,8 @@ static int attend_check(const struct plan *p, const struct qn_op *o)
 		(int64_t)h->n_head * h->head_dim, (int64_t)h->n_head_kv * h->head_dim, (int64_t)h->n_head_kv * h->v_dim,
 	};
 
-	if (!heads_ok(h) || h->v_in_k || a->window < 0 || !(a->softcap >= 0) || a->temp_log || a->ahead || a->bias ||
-	    a->relative.at || a->selection.n || a->side || a->sight || a->n_tier)
+	if (!heads_ok(h) || h->v_in_k || a->window < 0 || a->ahead < 0 || !(a->softcap >= 0) || a->temp_log ||
+	    a->bias || a->relative.at || a->selection.n || a->side || a->sight || a->n_tier)
 		return 0;
 	for (int i = 0; i < 3; i++)
 		if (!col_ok(p, op->x, op->col[i], dims[i]) || !col_ok(p, op->dst, op->col[i], dims[i]))
@@ -155,15 +155,28 @@ static struct tile *tile_at(const struct run *c, const struct qn_back_attend *op
 	return s;
 }
 
-/* The first token that token t sees, of a sequence that begins with token `first`. */
-static int64_t seen_from(const struct run *c, const struct qn_attend *op, int64_t first, int64_t t)
+/* The tokens of a sequence. */
+struct text {
+	int64_t first, end;
+};
+
+/* The first token that token t of a text sees. */
+static int64_t seen_from(const struct run *c, const struct qn_attend *op, struct text text, int64_t t)
 {
 	const int64_t pos = c->batch->pos[t], begin = t - pos;
-	int64_t from = first;
+	int64_t from = text.first;
 
 	if (op->window > 0)
 		from = begin + (op->chunked ? pos - pos % op->window : pos - op->window + 1);
-	return from > first ? from : first;
+	return from > text.first ? from : text.first;
+}
+
+/* The end of what token t of a text sees. */
+static int64_t seen_to(const struct qn_attend *op, struct text text, int64_t t)
+{
+	const int64_t to = t + 1 + op->ahead;
+
+	return to < text.end ? to : text.end;
 }
 
 /* Columns of tokens k .. k + n as rows, of KEYS columns with zeros beyond n. */
@@ -209,10 +222,10 @@ static void scores(const struct run *c, const struct qn_back_attend *op, struct 
 }
 
 /* Which of the n keys from token k on token t sees: from .. to. */
-static void seen(const struct run *c, const struct qn_attend *op, int64_t first, int64_t t, int64_t k, int64_t n,
+static void seen(const struct run *c, const struct qn_attend *op, struct text text, int64_t t, int64_t k, int64_t n,
                  int64_t *from, int64_t *to)
 {
-	const int64_t begin = seen_from(c, op, first, t) - k, end = t + 1 - k;
+	const int64_t begin = seen_from(c, op, text, t) - k, end = seen_to(op, text, t) - k;
 
 	*from = begin < 0 ? 0 : begin > n ? n : begin;
 	*to = end < *from ? *from : end > n ? n : end;
@@ -220,7 +233,7 @@ static void seen(const struct run *c, const struct qn_attend *op, int64_t first,
 
 /* Weights and gradients of scores, from scores, of rows t .. t + n with n_keys from token k on. */
 static void gradients_of_scores(const struct run *c, const struct qn_back_attend *op, struct tile *s, int head,
-                             int64_t first, int64_t t, int64_t n, int64_t k, int64_t n_keys)
+                             struct text text, int64_t t, int64_t n, int64_t k, int64_t n_keys)
 {
 	const struct qn_attend *a = &op->attend;
 
@@ -247,7 +260,7 @@ static void gradients_of_scores(const struct run *c, const struct qn_back_attend
 			memcpy(capped, p, sizeof capped);
 		}
 		qn_kernels.exp_from(p, p, top, KEYS);
-		seen(c, a, first, t + i, k, n_keys, &from, &to);
+		seen(c, a, text, t + i, k, n_keys, &from, &to);
 		memset(p, 0, sizeof *p * (size_t)from);
 		memset(p + to, 0, sizeof *p * (size_t)(KEYS - to));
 		for (int j = 0; j < KEYS; j++)
@@ -261,7 +274,7 @@ static void gradients_of_scores(const struct run *c, const struct qn_back_attend
 }
 
 /* The largest score and the sum of each row go on over n_keys from token k on. */
-static void sums(const struct run *c, const struct qn_back_attend *op, struct tile *s, int64_t first, int64_t t,
+static void sums(const struct run *c, const struct qn_back_attend *op, struct tile *s, struct text text, int64_t t,
                  int64_t n, int64_t k, int64_t n_keys)
 {
 	for (int64_t i = 0; i < n; i++) {
@@ -270,7 +283,7 @@ static void sums(const struct run *c, const struct qn_back_attend *op, struct ti
 
 		if (op->attend.softcap > 0)
 			qn_kernels.softcap(x, x, op->attend.softcap, KEYS);
-		seen(c, &op->attend, first, t + i, k, n_keys, &from, &to);
+		seen(c, &op->attend, text, t + i, k, n_keys, &from, &to);
 		if (from == to)
 			continue;
 		for (int64_t j = from; j < to; j++)
@@ -284,12 +297,13 @@ static void sums(const struct run *c, const struct qn_back_attend *op, struct ti
 }
 
 /* Rows t .. t + n of a head: their stats, and gradients of queries. */
-static void by_queries(const struct run *c, const struct qn_back_attend *op, int head, int64_t first, int64_t t,
+static void by_queries(const struct run *c, const struct qn_back_attend *op, int head, struct text text, int64_t t,
                        int64_t n)
 {
 	const struct qn_heads *h = &op->attend.heads;
 	const int kv = head / (h->n_head / h->n_head_kv);
-	const int64_t from = first + (seen_from(c, &op->attend, first, t) - first) / KEYS * KEYS;
+	const int64_t from = text.first + (seen_from(c, &op->attend, text, t) - text.first) / KEYS * KEYS;
+	const int64_t to = seen_to(&op->attend, text, t + n - 1);
 	const int64_t key = op->col[1] + (int64_t)kv * h->head_dim;
 	struct tile *s = tile_at(c, op);
 
@@ -297,12 +311,12 @@ static void by_queries(const struct run *c, const struct qn_back_attend *op, int
 		s->top[i] = -INFINITY;
 		s->sum[i] = 0;
 	}
-	for (int64_t k = from; k < t + n; k += KEYS) {
-		const int64_t keys = t + n - k < KEYS ? t + n - k : KEYS;
+	for (int64_t k = from; k < to; k += KEYS) {
+		const int64_t keys = to - k < KEYS ? to - k : KEYS;
 
 		transpose(c, s->kt, op->x, key, h->head_dim, k, keys);
 		scores(c, op, s, head, t, n);
-		sums(c, op, s, first, t, n, k, keys);
+		sums(c, op, s, text, t, n, k, keys);
 	}
 	for (int64_t i = 0; i < n; i++) {
 		const float *y = buf_row(c, op->y, t + i) + (int64_t)head * h->v_dim;
@@ -319,13 +333,13 @@ static void by_queries(const struct run *c, const struct qn_back_attend *op, int
 		stats[h->n_head + head] = qn_kernels.dot(y, dy, h->v_dim);
 	}
 	gradients_of_sums(c, op, s, head, t, n);
-	for (int64_t k = from; k < t + n; k += KEYS) {
-		const int64_t keys = t + n - k < KEYS ? t + n - k : KEYS;
+	for (int64_t k = from; k < to; k += KEYS) {
+		const int64_t keys = to - k < KEYS ? to - k : KEYS;
 
 		transpose(c, s->kt, op->x, key, h->head_dim, k, keys);
 		transpose(c, s->vt, op->x, op->col[2] + (int64_t)kv * h->v_dim, h->v_dim, k, keys);
 		scores(c, op, s, head, t, n);
-		gradients_of_scores(c, op, s, head, first, t, n, k, keys);
+		gradients_of_scores(c, op, s, head, text, t, n, k, keys);
 		qn_kernels.multiply(&(struct product){
 			.y = buf_row(c, op->dst, t) + op->col[0] + (int64_t)head * h->head_dim,
 			.y_row = c->bufs[op->dst].width,
@@ -343,15 +357,15 @@ static void by_queries(const struct run *c, const struct qn_back_attend *op, int
 }
 
 /* Adds what rows t .. t + n of a head bring to gradients of n_keys keys and values from token k on. */
-static void add_to_keys(const struct run *c, const struct qn_back_attend *op, struct tile *s, int head, int64_t first,
-                        int64_t t, int64_t n, int64_t k, int64_t n_keys, int add)
+static void add_to_keys(const struct run *c, const struct qn_back_attend *op, struct tile *s, int head,
+                        struct text text, int64_t t, int64_t n, int64_t k, int64_t n_keys, int add)
 {
 	const struct qn_heads *h = &op->attend.heads;
 	const int kv = head / (h->n_head / h->n_head_kv);
 
 	gradients_of_sums(c, op, s, head, t, n);
 	scores(c, op, s, head, t, n);
-	gradients_of_scores(c, op, s, head, first, t, n, k, n_keys);
+	gradients_of_scores(c, op, s, head, text, t, n, k, n_keys);
 	qn_kernels.multiply(&(struct product){
 		.y = buf_row(c, op->dst, k) + op->col[2] + (int64_t)kv * h->v_dim,
 		.y_row = c->bufs[op->dst].width,
@@ -380,30 +394,33 @@ static void add_to_keys(const struct run *c, const struct qn_back_attend *op, st
 	});
 }
 
-/* Gradients of n keys and values from token k on, of a sequence whose tokens are first .. end. */
-static void by_keys(const struct run *c, const struct qn_back_attend *op, int kv, int64_t first, int64_t end, int64_t k,
+/* Gradients of n keys and values from token k on. */
+static void by_keys(const struct run *c, const struct qn_back_attend *op, int kv, struct text text, int64_t k,
                     int64_t n)
 {
 	const struct qn_heads *h = &op->attend.heads;
 	const int group = h->n_head / h->n_head_kv;
+	const int64_t before = k - op->attend.ahead - text.first; /* of the first that sees these */
+	const int64_t from = text.first + (before > 0 ? before / ROWS * ROWS : 0);
 	struct tile *s = tile_at(c, op);
 	int add = 0;
 
 	transpose(c, s->kt, op->x, op->col[1] + (int64_t)kv * h->head_dim, h->head_dim, k, n);
 	transpose(c, s->vt, op->x, op->col[2] + (int64_t)kv * h->v_dim, h->v_dim, k, n);
 	for (int head = kv * group; head < (kv + 1) * group; head++)
-		for (int64_t t = first + (k - first) / ROWS * ROWS; t < end; t += ROWS, add = 1) {
-			const int64_t rows = end - t < ROWS ? end - t : ROWS;
+		for (int64_t t = from; t < text.end; t += ROWS, add = 1) {
+			const int64_t rows = text.end - t < ROWS ? text.end - t : ROWS;
 
-			if (seen_from(c, &op->attend, first, t) >= k + n)
+			if (seen_from(c, &op->attend, text, t) >= k + n)
 				break; /* nor do later ones */
-			add_to_keys(c, op, s, head, first, t, rows, k, n, add);
+			add_to_keys(c, op, s, head, text, t, rows, k, n, add);
 		}
 }
 
-/* Items of a sequence: tiles of `each` tokens. They are asked for in rising order, or begun with again. */
+/* Items of a text: tiles of `each` tokens. They are asked for in rising order, or begun with again. */
 struct walk {
-	int64_t first, end, before; /* the sequence's tokens, and tiles of those before it */
+	struct text text;
+	int64_t before; /* tiles of those before it */
 };
 
 static int64_t walk_tiles(const struct qn_batch *b, int64_t each)
@@ -420,14 +437,14 @@ static int64_t walk_tiles(const struct qn_batch *b, int64_t each)
 /* The first token of tile i. */
 static int64_t walk_to(const struct qn_batch *b, struct walk *w, int64_t each, int64_t i)
 {
-	if (i < w->before || w->end == 0)
-		*w = (struct walk){0, batch_run(b, 0), 0};
-	while (i >= w->before + (w->end - w->first + each - 1) / each) {
-		w->before += (w->end - w->first + each - 1) / each;
-		w->first = w->end;
-		w->end = batch_run(b, w->first);
+	if (i < w->before || w->text.end == 0)
+		*w = (struct walk){{0, batch_run(b, 0)}, 0};
+	while (i >= w->before + (w->text.end - w->text.first + each - 1) / each) {
+		w->before += (w->text.end - w->text.first + each - 1) / each;
+		w->text.first = w->text.end;
+		w->text.end = batch_run(b, w->text.first);
 	}
-	return w->first + (i - w->before) * each;
+	return w->text.first + (i - w->before) * each;
 }
 
 static void attend_run(struct run *c, const struct qn_op *o)
@@ -439,17 +456,17 @@ static void attend_run(struct run *c, const struct qn_op *o)
 	int64_t i;
 
 	while ((i = deal_next(c->pool, c->step, &d)) >= 0) {
-		const int64_t t = walk_to(c->batch, &w, ROWS, i / h->n_head);
+		const int64_t t = walk_to(c->batch, &w, ROWS, i / h->n_head), left = w.text.end - t;
 
-		by_queries(c, op, (int)(i % h->n_head), w.first, t, w.end - t < ROWS ? w.end - t : ROWS);
+		by_queries(c, op, (int)(i % h->n_head), w.text, t, left < ROWS ? left : ROWS);
 	}
 	run_barrier(c);
 	d = deal_begin(c->pool, c->ith, walk_tiles(c->batch, KEYS) * h->n_head_kv);
 	w = (struct walk){0};
 	while ((i = deal_next(c->pool, c->step + 1, &d)) >= 0) {
-		const int64_t k = walk_to(c->batch, &w, KEYS, i / h->n_head_kv);
+		const int64_t k = walk_to(c->batch, &w, KEYS, i / h->n_head_kv), left = w.text.end - k;
 
-		by_keys(c, op, (int)(i % h->n_head_kv), w.first, w.end, k, w.end - k < KEYS ? w.end - k : KEYS);
+		by_keys(c, op, (int)(i % h->n_head_kv), w.text, k, left < KEYS ? left : KEYS);
 	}
 }
 

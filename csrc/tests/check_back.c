@@ -547,7 +547,7 @@ static double attend_of(const double *x, const void *of)
 
 		if (op->window > 0)
 			from += op->chunked ? pos - pos % op->window : pos >= op->window ? pos - op->window + 1 : 0;
-		for (int s = from; s <= t; s++) {
+		for (int s = from; s < by->end && s - t <= op->ahead; s++) {
 			double score = 0, along = 0;
 
 			for (int i = 0; i < DIM; i++)
@@ -579,14 +579,14 @@ static void results(const struct qn_attend *op)
 				x[2][t][i] = i < n ? (double)was[0][t][144 + h / 2 * n + i] : 0;
 			}
 		for (int t = 0; t < TOK; t++) { /* one row at a time, one channel at a time: dy is 1 there */
-			const int first = t < FIRST ? 0 : FIRST, pos = t - first;
+			const int first = t < FIRST ? 0 : FIRST, end = t < FIRST ? FIRST : TOK, pos = t - first;
 			double sum = op->sinks ? exp((double)op->sinks[h]) : 0, y[DIM] = {0};
 			int from = first;
 
 			if (op->window > 0)
 				from += op->chunked ? pos - pos % op->window :
 				                      pos >= op->window ? pos - op->window + 1 : 0;
-			for (int s = from; s <= t; s++) {
+			for (int s = from; s < end && s - t <= op->ahead; s++) {
 				double score = 0;
 
 				for (int i = 0; i < DIM; i++)
@@ -610,9 +610,9 @@ static void attends(void)
 	static double x[3][TOK][DIM];
 	struct qn_op op = {.kind = QN_OP_BACK_ATTEND};
 
-	for (int way = 0; way < 7; way++) {
+	for (int way = 0; way < 10; way++) {
 		struct qn_attend *a = &op.back_attend.attend;
-		const int v_dim = way < 6 ? DIM : 16;
+		const int v_dim = way == 6 ? 16 : DIM;
 
 		fill();
 		for (int i = 0; i < KV_HEADS * DIM; i++)
@@ -622,7 +622,8 @@ static void attends(void)
 				was[0][t][i] *= 0.3f;
 		*a = (struct qn_attend){
 			.heads = {.n_head = HEADS, .n_head_kv = KV_HEADS, .head_dim = DIM, .v_dim = v_dim},
-			.window = way == 1 ? 5 : way == 2 || way == 5 ? 67 : 0, .chunked = way == 5,
+			.window = way == 1 || way == 8 ? 5 : way == 2 || way == 5 || way == 9 ? 67 : 0,
+			.chunked = way == 5, .ahead = way == 7 ? INT32_MAX : way == 8 ? 4 : way == 9 ? 66 : 0,
 			.softcap = way == 3 ? 4 : 0, .sinks = way == 4 ? sinks : NULL,
 			.mul = way == 4 || way == 6 ? mul : NULL,
 		};
@@ -778,7 +779,7 @@ static void refuses(void)
 	                    .back_attend = {.attend = {.heads = {.n_head = 2, .n_head_kv = 1, .head_dim = 16,
 	                                                         .v_dim = 16}},
 	                                    .col = {0, 32, 48}, .y = 1, .dy = 1, .dst = 2, .stats = 3}};
-	BAD(op.back_attend.attend.ahead, 1);
+	BAD(op.back_attend.attend.ahead, -1);
 	BAD(op.back_attend.attend.bias, some);
 	BAD(op.back_attend.attend.n_tier, 1);
 	BAD(op.back_attend.attend.side, QN_SIDE_OWN);

@@ -310,7 +310,7 @@ func (r *reversal) storeKV(op kernel.StoreKV) error {
 }
 
 func (r *reversal) attend(op kernel.Attend) error {
-	if op.InKeys || len(op.Tiers) > 0 || op.Ahead != 0 || op.Side != kernel.AnySide || op.Sight != kernel.NoSight ||
+	if op.InKeys || len(op.Tiers) > 0 || op.Side != kernel.AnySide || op.Sight != kernel.NoSight ||
 		op.Beyond != 0 || op.Bias.By != nil || op.Relative.At != nil || op.Best != 0 || op.Entries.Every != 0 {
 		return errNoRule
 	}
