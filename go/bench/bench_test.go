@@ -132,3 +132,20 @@ func TestDescribe(t *testing.T) {
 		t.Errorf("%d parameters, want %d", got.params, 2*embd+layers+norms)
 	}
 }
+
+// Shares of the speeds of products are of those that were measured; an operation without multiply-adds has none.
+func TestTrainResult(t *testing.T) {
+	f32, bf16 := 10., 40.
+	r := &TrainResult{Tokens: 5, SamplesNS: []uint64{30, 20, 40}, SamplesTS: []float64{3, 2, 1}, products: products{F32GMACs: &f32, BF16GMACs: &bf16}}
+	r.finish([]float64{30, 20, 40}, cost{macs: 8, outputMACs: 3})
+	// 2 (8 * 5 + 3 * 4) multiply-adds in 20 ns
+	if r.BestNS != 20 || r.AvgNS != 30 || math.Abs(r.AvgTS-2) > 1e-12 || math.Abs(r.GMACs-5.2) > 1e-12 || math.Abs(*r.F32Fraction-0.52) > 1e-12 || math.Abs(*r.BF16Fraction-0.13) > 1e-12 {
+		t.Errorf("got %+v", r)
+	}
+	if none := r.compared(0); none.F32Fraction != nil || none.BF16Fraction != nil || none.F32GMACs != &f32 {
+		t.Errorf("without multiply-adds: %+v", none)
+	}
+	if none := (products{}).compared(1); none.F32Fraction != nil {
+		t.Errorf("without the speeds: %+v", none)
+	}
+}

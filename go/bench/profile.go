@@ -67,10 +67,14 @@ func summarize(ops []model.OpProfile, threads int) []ProfileResult {
 	var rows []ProfileResult
 	total := 0.0
 	for _, o := range ops {
-		i := slices.IndexFunc(rows, func(r ProfileResult) bool { return r.Operation == o.Kind && r.Tensors == o.Tensors })
+		name := o.Kind
+		if o.Again {
+			name += " again"
+		}
+		i := slices.IndexFunc(rows, func(r ProfileResult) bool { return r.Operation == name && r.Tensors == o.Tensors })
 		if i < 0 {
 			i = len(rows)
-			rows = append(rows, ProfileResult{Operation: o.Kind, Tensors: o.Tensors})
+			rows = append(rows, ProfileResult{Operation: name, Tensors: o.Tensors})
 		}
 		r := &rows[i]
 		busy, wait := sum(o.Busy), sum(o.Wait)

@@ -69,8 +69,7 @@ type Bench struct {
 // Run runs all measurements and calls yield with each result. It stops at yield's first
 // error and returns it.
 func (b *Bench) Run(yield func(*Result) error) error {
-	rows, _ := b.halves()
-	fill(rows)
+	b.Fill()
 	for _, t := range b.Types {
 		if err := b.weights(t, yield); err != nil {
 			return fmt.Errorf("%v: %w", t, err)

@@ -62,25 +62,9 @@ func (b *Bench) weights(t kernel.Type, yield func(*Result) error) error {
 		}
 	}
 
-	panel := kernel.PanelBytes(t, cachedIn)
-	panels := b.Pool.Threads() * max(cachedBytes/panel, cachedPanels)
-	m := kernel.Matrix{Type: t, Layout: kernel.X16, In: cachedIn, Out: panels * kernel.Panel, N: 1}
-	source := m
-	source.Layout = kernel.Rows
-	if m.Bytes() > len(packed) || source.Bytes() > len(rows) {
-		return fmt.Errorf("a matrix of %d bytes does not fit into %d", m.Bytes(), len(packed))
-	}
-	m.Data, source.Data = packed[:m.Bytes()], rows[:source.Bytes()]
-	if err := b.Pool.PackMat(m.Data, source); err != nil {
-		return err
-	}
 	for _, n := range b.Tokens {
-		r := &Result{Kernel: Matmul, Type: t.String(), Tokens: n, FromCache: true}
-		same := make([]kernel.Matrix, max(cachedOps/n, 1))
-		for i := range same {
-			same[i] = m
-		}
-		if err := b.matmul(r, [][]kernel.Matrix{same}); err != nil {
+		r, err := b.Cached(t, n)
+		if err != nil {
 			return err
 		}
 		if err := yield(r); err != nil {
@@ -88,6 +72,35 @@ func (b *Bench) weights(t kernel.Type, yield func(*Result) error) error {
 		}
 	}
 	return nil
+}
+
+// Cached measures products of n tokens with weights that stay in the caches.
+func (b *Bench) Cached(t kernel.Type, n int) (*Result, error) {
+	rows, packed := b.halves()
+	panel := kernel.PanelBytes(t, cachedIn)
+	panels := b.Pool.Threads() * max(cachedBytes/panel, cachedPanels)
+	m := kernel.Matrix{Type: t, Layout: kernel.X16, In: cachedIn, Out: panels * kernel.Panel, N: 1}
+	source := m
+	source.Layout = kernel.Rows
+	if m.Bytes() > len(packed) || source.Bytes() > len(rows) {
+		return nil, fmt.Errorf("a matrix of %d bytes does not fit into %d", m.Bytes(), len(packed))
+	}
+	m.Data, source.Data = packed[:m.Bytes()], rows[:source.Bytes()]
+	if err := b.Pool.PackMat(m.Data, source); err != nil {
+		return nil, err
+	}
+	r := &Result{Kernel: Matmul, Type: t.String(), Tokens: n, FromCache: true}
+	same := make([]kernel.Matrix, max(cachedOps/n, 1))
+	for i := range same {
+		same[i] = m
+	}
+	return r, b.matmul(r, [][]kernel.Matrix{same})
+}
+
+// Fill makes the rows that products are measured with.
+func (b *Bench) Fill() {
+	rows, _ := b.halves()
+	fill(rows)
 }
 
 // pack packs m to dst, alternately with copies of the same size. Both take long enough

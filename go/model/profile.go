@@ -12,6 +12,7 @@ type OpProfile struct {
 	kernel.OpProfile
 	Layer   int    // from 0; -1 where it belongs to none
 	Tensors string // that it reads, such as "attn_q attn_k attn_v"; may be empty
+	Again   bool   // computed again, for the backward pass
 }
 
 // Measure starts a new profile of the passes that follow or, if on is false, stops profiling.
@@ -31,7 +32,7 @@ func (r *Runner) Profile() []OpProfile {
 	names := r.weights.names()
 	add := func(layer int, p *kernel.Plan, ops []kernel.Op) {
 		for i, o := range p.Profile() {
-			all = append(all, OpProfile{o, layer, names.of(ops[i])})
+			all = append(all, OpProfile{o, layer, names.of(ops[i]), false})
 		}
 	}
 	for i, p := range r.plans.begin {
@@ -101,6 +102,12 @@ func (n names) of(op kernel.Op) string {
 			list = append(list, n.matrices[unsafe.SliceData(p.Data)])
 		}
 		return strings.Join(list, " ")
+	case kernel.BackX:
+		return n.matrices[unsafe.SliceData(op.Matrix.Data)]
+	case kernel.BackLow:
+		return n.vectors[unsafe.SliceData(op.A)]
+	case kernel.BackNorm:
+		return n.vectors[unsafe.SliceData(op.Weight)]
 	}
 	return ""
 }

@@ -35,6 +35,7 @@ type Trainer struct {
 	pool    *kernel.Pool
 	plans   *plans // of the adapted program
 	program *rewriting
+	begin   []kernel.Op // of plans
 	layers  []backPlans
 	logits  backPlans
 	bufs    *kernel.Buffers
@@ -107,6 +108,7 @@ func (t *Trainer) init(c TrainerConfig) error {
 	if t.plans, err = newPlans(&forward, t.m.weights); err != nil {
 		return err
 	}
+	t.begin = forward.Begin
 	scratch := t.plans.scratch(c.MaxTokens)
 	plan := func(what string, l reversed) (p backPlans, err error) {
 		if p.again, err = planned(t.program.bufs, l.again); err == nil {

@@ -28,6 +28,9 @@ import (
 // one.
 const maxTokens = 1 << 24
 
+// maxTrained is one of the tokens of a step.
+const maxTrained = 1 << 16
+
 // benchFlags are the flags of "quern bench": llama-bench's, then ours.
 type benchFlags struct {
 	models                  []string
@@ -49,6 +52,8 @@ type benchFlags struct {
 	kernels bool
 	sound   string // a file
 	image   string // a file, or a size
+	train   []int  // tokens
+	rank    int
 	mmproj  model.EncoderType
 	types   []string
 
@@ -111,6 +116,10 @@ as a multiple of real time.
 With --image, measure how long the encoders of projectors, given with -m, take for a
 picture: a file, or the size of a drawn one, such as 1024x1024.
 
+With --train, measure steps that train an adapter of --rank on so many tokens: the pass
+there, the one back, and the change of the adapter; with --profile, by operation. Speeds
+are compared with those of products from cache, of F32 and of BF16 weights.
+
 With --synth, write a model with random weights instead, as large and as fast as
 a real one: ` + strings.Join(synth.Shapes(), " ") + `,
 in ` + strings.Join(synth.Mixes(), " ") + `.`,
@@ -121,6 +130,7 @@ in ` + strings.Join(synth.Mixes(), " ") + `.`,
   quern bench --kernels --types q4_k,q6_k -p 1,8,512 -t 1,2
   quern bench --speculate 0.5,0.7,0.9 --streams 1,4,16 -m model.gguf
   quern bench --speculate auto,off -m model.gguf -f story.txt --temp 0.8
+  quern bench --train 512 --profile -m model.gguf
   quern bench --synth llama-3.2-1b:Q4_K_M -o model.gguf`,
 		Args: flagsAlone,
 		RunE: interruptible(func(cmd *cobra.Command, _ []string) error {
@@ -189,6 +199,8 @@ func (f *benchFlags) define(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.kernels, "kernels", false, "measure each kernel alone, without a model")
 	fs.StringVar(&f.sound, "sound", "", "with a model of speech, transcribe a `FILE` of sound (WAV, MP3, FLAC)")
 	fs.StringVar(&f.image, "image", "", "with projectors, encode a picture: a `FILE`, or the size of one, WIDTHxHEIGHT")
+	listVar(fs, &f.train, "train", "", nil, 2, maxTrained, "steps that train an adapter on so many tokens")
+	intVar(fs, &f.rank, "rank", "", 16, 1, kernel.MaxRank, "with --train, the rank of the adapter")
 	encoderTypeVar(fs, &f.mmproj)
 	wordsVar(fs, &f.types, "types", "", nil, acceptWeightType, "with --kernels, weight types (default: all)")
 	fs.Var(&worthValue{&f.speculate.Right, &f.speculate.Own}, "speculate", "what drafts are worth that are right with `CHANCES` such as 0.5,0.7,0.9 (0.5+0.4: and second guesses where the first are wrong), or that come from sources such as auto or ngram+mtp; off is none")
@@ -240,6 +252,10 @@ func (f *benchFlags) run(ctx context.Context, cmd *cobra.Command) error {
 		return usagef("--image encodes a picture; leave --sound, --curve, --kernels, --profile and --speculate out")
 	case f.image != "" && len(f.models) == 0:
 		return usagef("--image wants a projector; name one with -m")
+	case f.changed("rank") && len(f.train) == 0:
+		return usagef("--rank goes with --train")
+	case len(f.train) > 0 && (f.sound != "" || f.image != "" || f.curve || f.kernels || f.drafts() || f.plot != ""):
+		return usagef("--train measures steps of training; leave --sound, --image, --curve, --kernels, --speculate and --plot out")
 	case f.image != "":
 		return f.measureImages(ctx, f.to(stdout))
 	case f.kernels:
@@ -262,9 +278,20 @@ func (f *benchFlags) run(ctx context.Context, cmd *cobra.Command) error {
 			return err
 		}
 	}
+	if len(f.train) > 0 {
+		return f.measureTraining(cmd, f.to(stdout), stderr)
+	}
 	if len(f.cases()) == 0 {
 		return usagef("nothing to measure: -p and -n are 0; give one of them a number of tokens")
 	}
+	if err := f.find(cmd, stderr); err != nil {
+		return err
+	}
+	return f.measureModels(ctx, f.to(stdout), stderr)
+}
+
+// find locates the models; without any it is the demo.
+func (f *benchFlags) find(cmd *cobra.Command, stderr io.Writer) error {
 	if err := f.locate(cmd); err != nil {
 		return err
 	}
@@ -272,7 +299,7 @@ func (f *benchFlags) run(ctx context.Context, cmd *cobra.Command) error {
 		f.models = []string{demo.Name}
 		notes(stderr)(demoNote)
 	}
-	return f.measureModels(ctx, f.to(stdout), stderr)
+	return nil
 }
 
 // to returns the output that the flags select.

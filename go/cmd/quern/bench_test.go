@@ -142,6 +142,10 @@ func TestBenchUsage(t *testing.T) {
 		{"bench -m x --plot y", []string{"--plot", "--profile", "--curve"}},
 		{"bench -m x --profile --curve", []string{"--profile", "--curve"}},
 		{"bench --profile --kernels", []string{"--profile", "--kernels"}},
+		{"bench -m x --train 1", []string{"--train", "from 2"}},
+		{"bench -m x --train 8 --rank 0", []string{"--rank", "from 1"}},
+		{"bench -m x --rank 8", []string{"--rank", "--train"}},
+		{"bench -m x --train 8 --curve", []string{"--train", "--curve"}},
 	} {
 		var stderr bytes.Buffer
 		code := execute(strings.Fields(tt.args), &stderr)
