@@ -180,27 +180,17 @@ func (g *Ranks) Close() {
 // Exchanges measures how long ranks need to exchange so many bytes, of all together: the median of some rounds. All ranks
 // call it at the same time, with the same numbers.
 func (g *Ranks) Exchanges(bytes, rounds int) (time.Duration, error) {
-	const line, warm = 64, 3
-	n := g.Count()
-	each := (bytes/n + line - 1) / line * line
-	room := calloc(n*(C.QN_RANKS_HEAD+each)+line, 1)
-	defer free(room)
-	at := (*[MaxRanks]*C.uint8_t)(calloc(MaxRanks, int(unsafe.Sizeof(uintptr(0)))))
-	defer free(unsafe.Pointer(at))
-	size := (*[MaxRanks]C.size_t)(calloc(MaxRanks, C.sizeof_size_t))
-	defer free(unsafe.Pointer(size))
-	for r := range n {
-		skip := (line - int(uintptr(room)%line)) % line
-		at[r] = (*C.uint8_t)(unsafe.Add(room, skip+r*(C.QN_RANKS_HEAD+each)))
-		size[r] = C.size_t(bytes / n)
-	}
+	const warm = 3
+	p := NewPieces(g, bytes/g.Count())
+	defer p.Close()
+	sizes := slices.Repeat([]int{p.Most()}, g.Count())
 	g.Begin(nil)
 	defer g.End()
 	var took []time.Duration
 	for i := range warm + rounds {
 		start := time.Now()
-		if rc := C.qn_ranks_exchange(g.c, &at[0], &size[0], C.int32_t(Everyone), 0); rc != C.QN_OK {
-			return 0, ranksStatus(rc)
+		if err := p.Exchange(sizes, 0); err != nil {
+			return 0, err
 		}
 		if i >= warm {
 			took = append(took, time.Since(start))

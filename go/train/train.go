@@ -131,11 +131,14 @@ type Run struct {
 	trainer *model.Trainer
 	pool    *kernel.Pool
 	texts   []model.Text
-	order   []int      // of the texts in this epoch
-	ordered int        // the epoch that order is of, plus 1
-	powers  [2]float64 // Beta1 and Beta2 to the power of the steps taken
-	memory  *mem.Region
+	order   []int       // of the texts in this epoch
+	ordered int         // the epoch that order is of, plus 1
+	powers  [2]float64  // Beta1 and Beta2 to the power of the steps taken
+	memory  *mem.Region // of the moments
+	added   *mem.Region // of sums
+	budget  *mem.Budget
 	sums    *tree
+	team    *team // nil: it is alone
 	failed  error // that ended the run
 }
 
@@ -160,23 +163,39 @@ func New(t *model.Trainer, pool *kernel.Pool, budget *mem.Budget, texts []model.
 	if err := check(texts, t.MaxText()); err != nil {
 		return nil, err
 	}
-	r := &Run{config: c, trainer: t, pool: pool, texts: texts, powers: [2]float64{1, 1}}
+	r := &Run{config: c, trainer: t, pool: pool, budget: budget, texts: texts, powers: [2]float64{1, 1}}
 	n := len(t.Adapter.Numbers())
-	levels := 1
-	for 1<<levels <= c.Chunks {
-		levels++
+	if r.memory, err = budget.Alloc("the optimiser", uint64(4*n*2)); err != nil {
+		return nil, err
 	}
-	if r.memory, err = budget.Alloc("the optimiser", uint64(4*n*(2+levels))); err != nil {
+	_, waiting := placesOf(c.Chunks, 0, c.Chunks)
+	if err := r.allocSums(waiting); err != nil {
+		r.Close()
 		return nil, err
 	}
 	if err := t.Adapter.Moved(pool); err != nil {
 		r.Close()
 		return nil, err
 	}
-	all := mem.Float32s(r.memory.Bytes())[:n*(2+levels)]
+	all := mem.Float32s(r.memory.Bytes())[:2*n]
 	r.state = State{Of: r.hash(), Numbers: t.Adapter.Numbers(), FirstMoment: all[:n:n], SecondMoment: all[n : 2*n : 2*n]}
-	r.sums = newTree(all[2*n:], n)
 	return r, nil
+}
+
+// allocSums makes room for sums of as many chunks as wait for others at most.
+func (r *Run) allocSums(waiting int) (err error) {
+	n := len(r.trainer.Adapter.Numbers())
+	r.freeSums()
+	if r.added, err = r.budget.Alloc("sums of gradients", uint64(4*n*max(waiting, 1))); err == nil {
+		r.sums = newTree(mem.Float32s(r.added.Bytes())[:n*waiting], n)
+	}
+	return err
+}
+
+func (r *Run) freeSums() {
+	if r.added != nil {
+		r.added.Close()
+	}
 }
 
 // check returns an error if a text is too long, or its weights are none to divide by.
@@ -221,8 +240,15 @@ func (r *Run) Config() Config { return r.config }
 func (r *Run) State() State { return r.state }
 
 // Restore has the Run go on from a state of another with the same configuration, texts and form of the adapter. On an error
-// about the state the Run is as it was.
+// about the state the Run is as it was. In a team it is called before Join, on rank 0.
 func (r *Run) Restore(s State) error {
+	if r.team != nil {
+		return errors.New("a run that has joined others goes on from no other state")
+	}
+	return r.restore(s)
+}
+
+func (r *Run) restore(s State) error {
 	n := len(r.state.Numbers)
 	switch {
 	case r.failed != nil:
@@ -264,7 +290,11 @@ func (r *Run) moved() error {
 }
 
 // Close releases the memory of the optimiser. Closing again is a no-op.
-func (r *Run) Close() { r.memory.Close() }
+func (r *Run) Close() {
+	r.memory.Close()
+	r.freeSums()
+	r.team.close()
+}
 
 // Over reports whether all steps were taken.
 func (r *Run) Over() bool { return r.state.Taken >= r.config.Steps }
@@ -314,31 +344,77 @@ func (r *Run) Next(stop *kernel.Stop) (Step, error) {
 	return s, r.moved()
 }
 
+// chunks returns those of a step that have something to learn, and moves on. There is one at least, and Config.Chunks at most.
+func (r *Run) chunks() (chunks [][]model.Text, weight float64) {
+	for i := 0; i < r.config.Chunks || weight == 0; i++ {
+		texts := r.next()
+		if w := weightOf(texts); w > 0 {
+			chunks = append(chunks, texts)
+			weight += w
+		}
+	}
+	return chunks, weight
+}
+
 // gradient returns the sum of the gradients of a step's chunks.
 func (r *Run) gradient(stop *kernel.Stop) (s Step, sum []float32, err error) {
 	s = Step{Number: r.state.Taken + 1, Rate: r.config.rate(r.state.Taken + 1)}
-	r.sums.reset()
-	for chunks := 0; chunks < r.config.Chunks || s.Weight == 0; chunks++ { // texts without weights bring nothing
-		texts := r.next()
-		weight := weightOf(texts)
-		if weight == 0 {
-			continue
+	chunks, weight := r.chunks()
+	s.Weight = weight
+	r.sums.reset(len(chunks))
+	losses, err := r.together(len(chunks), r.team.cuts(r.config.Chunks), func(i int) (loss float64, err error) {
+		if loss, err = r.trainer.Gradient(chunks[i], stop); err == nil {
+			r.sums.add(place{0, i}, r.trainer.Adapter.Gradient())
 		}
-		loss, err := r.trainer.Gradient(texts, stop)
-		if err != nil {
-			return s, nil, err
-		}
-		s.Loss += loss
-		s.Weight += weight
-		r.sums.add(r.trainer.Adapter.Gradient())
+		return loss, err
+	})
+	if err == nil {
+		sum, err = r.total()
 	}
-	sum = r.sums.total()
+	if err != nil {
+		return s, nil, err
+	}
+	for _, loss := range losses {
+		s.Loss += loss
+	}
 	s.Loss /= s.Weight
 	s.GradientNorm = math.Sqrt(squares(sum)) / s.Weight
 	if !(s.GradientNorm <= maxNorm) {
 		return s, nil, model.ErrNotFinite
 	}
 	return s, sum, nil
+}
+
+// together returns what do returns for each of n things, which ranks divide at the cuts.
+func (r *Run) together(n int, cuts []int, do func(i int) (float64, error)) (values []float64, err error) {
+	r.team.begin()
+	defer r.team.end()
+	values = make([]float64, n)
+	from, to := r.team.share(cuts, n)
+	for i := from; i < to && err == nil; i++ {
+		values[i], err = do(i)
+	}
+	err = r.team.agree(err, values, cuts...)
+	return values, r.lost(err)
+}
+
+// total returns the sum of the gradients of all chunks.
+func (r *Run) total() ([]float32, error) {
+	if r.team == nil {
+		return r.sums.total(), nil
+	}
+	r.team.begin()
+	defer r.team.end()
+	sum := r.trainer.Adapter.Gradient()
+	return sum, r.lost(r.team.sum(sum, r.sums))
+}
+
+// lost returns err. Without the other ranks the run is over.
+func (r *Run) lost(err error) error {
+	if r.team != nil && r.team.lost != nil {
+		r.failed = r.team.lost
+	}
+	return err
 }
 
 // move takes the step s by the sum of gradients.
@@ -379,20 +455,26 @@ func (r *Run) Loss(texts []model.Text, stop *kernel.Stop) (float64, error) {
 	if r.failed != nil {
 		return 0, r.failed
 	}
-	sum, weight := 0.0, 0.0
-	for _, x := range texts { // one by one: their losses depend on no company
-		if weightOf([]model.Text{x}) == 0 {
-			continue
+	var learnt []model.Text
+	weight := 0.0
+	for _, x := range texts {
+		if w := weightOf([]model.Text{x}); w > 0 {
+			learnt = append(learnt, x)
+			weight += w
 		}
-		loss, err := r.trainer.Loss([]model.Text{x}, stop)
-		if err != nil {
-			return 0, err
-		}
-		sum += loss
-		weight += weightOf([]model.Text{x})
 	}
 	if weight == 0 {
 		return 0, errors.New("no token of the texts has a weight")
+	}
+	losses, err := r.together(len(learnt), r.team.cuts(len(learnt)), func(i int) (float64, error) { // one by one: their losses depend on no company
+		return r.trainer.Loss(learnt[i:i+1], stop)
+	})
+	if err != nil {
+		return 0, err
+	}
+	sum := 0.0
+	for _, loss := range losses {
+		sum += loss
 	}
 	return sum / weight, nil
 }
