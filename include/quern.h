@@ -290,6 +290,25 @@ struct qn_adamw {
 
 void qn_adamw(struct qn_pool *pool, const struct qn_adamw *s);
 
+/*
+ * A step of Muon (Jordan and others 2024): of a matrix x with gradient d and momentum m. With g = scale * d
+ *	m = beta m + g,  u = g + beta m, divided by its norm and made nearly orthogonal,  x = keep * x - move * u
+ * by QN_MUON_ROUNDS of u = 3.4445 u + u (-4.7750 s + 2.0315 s^2), s = u^T u, where u is transposed if it has more
+ * columns than rows. All products are chains of fma in order. By all threads of the pool.
+ */
+struct qn_muon {
+	float *x, *m;   /* [n_out][n_in] */
+	const float *d; /* [n_out][n_in] */
+	float *work;    /* [qn_muon_work(n_out, n_in)] */
+	int64_t n_out, n_in;
+	float scale, beta, keep, move;
+};
+
+#define QN_MUON_ROUNDS 5
+
+int64_t qn_muon_work(int64_t n_out, int64_t n_in);
+void qn_muon(struct qn_pool *pool, const struct qn_muon *s);
+
 /* ------------------------------------------------------------------ measurements */
 
 /* Bytes per second at which the pool reads [n] bytes, each thread its own part, `rounds` times. */

@@ -792,6 +792,39 @@ struct qn_back_attend {
 	int32_t y, dy, dst, stats;
 };
 
+/*
+ * QN_OP_BACK_W, of y = W x: d_w += scale * the sum over rows of dy x^T. dy: n_out columns of src; act: x as
+ * QN_ACT_F32. Both are rounded to BF16 and multiplied as QN_OP_MATMUL does, QN_BACK_ROWS rows of the batch at a time,
+ * whose sums are added in order. Not QN_ROWS_PAIR, QN_ROWS_HEAD.
+ */
+struct qn_back_w {
+	float *d_w; /* [n_out][n_in] */
+	struct qn_cols src;
+	int32_t act;
+	int32_t n_in, n_out;
+	float scale;
+};
+
+/*
+ * QN_OP_BACK_V, of y = w * x + b in each of n_seg segments of n_col columns, which share w and b: d_v += scale * the
+ * sum of dy * x over rows and segments, in order; of dy alone where x.buf is -1. Not QN_ROWS_PAIR, QN_ROWS_HEAD.
+ */
+struct qn_back_v {
+	float *d_v; /* [n_col] */
+	struct qn_cols dy, x;
+	int32_t n_col, n_seg;
+	float scale;
+};
+
+/* QN_OP_BACK_EMBED, of embed: row i of d_table += scale * row t of src, of all tokens t that looked it up, in order. */
+struct qn_back_embed {
+	float *d_table; /* of rows of n_col */
+	int32_t src;
+	int32_t n_col;
+	int32_t index; /* enum qn_index */
+	float scale;
+};
+
 /* ------------------------------------------------------------------ ranks */
 
 #define QN_SHARE_PARTS 6
@@ -868,6 +901,9 @@ enum qn_op_kind {
 	QN_OP_BACK_GATE,   /* back_gate */
 	QN_OP_BACK_QKV,    /* back_qkv */
 	QN_OP_BACK_ATTEND, /* back_attend */
+	QN_OP_BACK_W,      /* back_w */
+	QN_OP_BACK_V,      /* back_v */
+	QN_OP_BACK_EMBED,  /* back_embed */
 };
 
 /* One operation. */
@@ -917,6 +953,9 @@ struct qn_op {
 		struct qn_back_gate back_gate;
 		struct qn_back_qkv back_qkv;
 		struct qn_back_attend back_attend;
+		struct qn_back_w back_w;
+		struct qn_back_v back_v;
+		struct qn_back_embed back_embed;
 	};
 };
 

@@ -70,7 +70,10 @@ struct operation {
 	X(QN_OP_BACK_NORM, op_back_norm)      \
 	X(QN_OP_BACK_GATE, op_back_gate)      \
 	X(QN_OP_BACK_QKV, op_back_qkv)        \
-	X(QN_OP_BACK_ATTEND, op_back_attend)
+	X(QN_OP_BACK_ATTEND, op_back_attend)  \
+	X(QN_OP_BACK_W, op_back_w)            \
+	X(QN_OP_BACK_V, op_back_v)            \
+	X(QN_OP_BACK_EMBED, op_back_embed)
 
 #define QN_DECLARE(kind, name) extern const struct operation name;
 QN_OPERATIONS(QN_DECLARE)

@@ -378,7 +378,7 @@ func TestDescribe(t *testing.T) {
 	all := []Op{Adapt{}, StoreKV{}, Attend{}, Select{}, Compress{}, Conv{}, Decay{}, Delta{}, Matmul{}, MoeRoute{}, MoeGather{},
 		MoeCombine{}, NGram{}, Embed{}, RopeTable{}, Gather{}, Norm{}, NormRows{}, ToAct{}, Gate{}, XIELU{}, Scan{}, Sparse{},
 		Match{}, Mix{}, MixByScores{}, Blend{}, Connect{}, Agree{}, WKV{}, LRU{}, Share{}, Input{}, MoeHeads{},
-		Loss{}, Scatter{}, BackX{}, BackLow{}, BackNorm{}, BackGate{}, BackStoreKV{}, BackAttend{}}
+		Loss{}, Scatter{}, BackX{}, BackLow{}, BackNorm{}, BackGate{}, BackStoreKV{}, BackAttend{}, BackW{}, BackV{}, BackEmbed{}}
 	var kinds []string
 	for _, op := range all {
 		kinds = append(kinds, kindOf(op))
