@@ -13,9 +13,10 @@ Needs Python 3.9 and NumPy (Debian: python3-numpy), and nothing else.
     golden.py --find-seeds     the first seed of each tiny model that makes a fair test
                                (a minute or two)
 
-scripts/golden/ holds two indexes, each with a file of tensors, and the tiny models:
+scripts/golden/ holds three indexes, each with a file of tensors, and the tiny models:
 
     ops.json ops.bin           single operations
+    back.json back.bin         the reverse of single operations
     models.json models.bin     whole models: *.gguf
 
 An index is {"version": 1, "data": FILE, "cases": [CASE, ...]}.
@@ -51,6 +52,18 @@ A case of ops.json is {"name", "op", "params": {...}, "tensors": {NAME: TENSOR}}
     moe_route  n_expert n_expert_used renormalise    logits -> ids i32, weights,
                                                      likeliest expert first
 
+A case of back.json is like one of ops.json, with dy, the gradient of y (1 where y is a loss), and the gradients of
+inputs, each checked against differences of y:
+
+    op         params                                tensors
+    product    type ggml_type scale                  x, w u8 -> y = scale * x W^T, dx of factors rounded to BF16
+    low        scale                                 x, a [rank, n], b [out, rank] -> y = scale * B (A x), dx da db
+    norm       eps centred                           x [tokens, n], w [n] -> y dx dw, an RMS norm unless centred
+    gate       fn                                    g, u -> y = fn(g) * u, dg du
+    apply      fn                                    g -> y = fn(g), dg
+    loss       softcap targets weights               z [tokens, n] -> y, the sum, and dz, of logits before the cap
+    attend     scale window cap sinks                q, k, v [tokens, heads, dims] -> y dq dk dv
+
 yarn is null or {n_ctx_orig, ext_factor, attn_factor, beta_fast, beta_slow}; freq_scale
 is 1/factor of linear and yarn scaling. Results are f64 unless said. RoPE at
 position 100000 asks for angles in double: in float32 they are off by 4e-3.
@@ -71,6 +84,7 @@ import sys
 
 sys.dont_write_bytecode = True  # leave no cache beside the sources
 
+import golden_back  # noqa: E402
 import golden_models  # noqa: E402
 import golden_ops  # noqa: E402
 from golden_forward import Model, greedy  # noqa: E402
@@ -84,7 +98,7 @@ def generate():
     """Every output: name -> bytes."""
     ops = golden_ops.build()
     models, files = golden_models.build()
-    for name, store in (("ops", ops), ("models", models)):
+    for name, store in (("ops", ops), ("back", golden_back.build()), ("models", models)):
         files[name + ".json"] = store.json().encode()
         files[name + ".bin"] = bytes(store.data)
     return files
@@ -105,7 +119,7 @@ def check():
     for name in sorted(want.keys() & got.keys()):
         if name.endswith(".gguf") and want[name] != got[name]:
             out.append(f"{name}: bytes differ")
-    for name in ("ops", "models"):
+    for name in ("ops", "back", "models"):
         index, data = name + ".json", name + ".bin"
         if index in got and data in got:
             out += differences(index, want[index], want[data], got[index], got[data])

@@ -37,6 +37,11 @@ type goldenCase struct {
 		KVType      string `json:"kv_type"`
 		Window      int
 		Softcap     float32
+		Cap, Scale  float32 // of back.json
+		Centred     bool
+		Targets     []int32
+		Sinks       []float32
+		Weights     []float32
 	}
 	Tensors map[string]struct {
 		DType  string
@@ -47,13 +52,13 @@ type goldenCase struct {
 	data []byte
 }
 
-func goldenCases(tb testing.TB) []goldenCase {
+func goldenCases(tb testing.TB, file string) []goldenCase {
 	tb.Helper()
 	var index struct {
 		Data  string
 		Cases []goldenCase
 	}
-	raw, err := os.ReadFile(filepath.Join(goldenDir, "ops.json"))
+	raw, err := os.ReadFile(filepath.Join(goldenDir, file))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -122,16 +127,20 @@ func (c *goldenCase) off(tb testing.TB, name string) []byte {
 // Every operation, against vectors that share no code with it. Rotations need a
 // model's frequencies: they are tested where those are made.
 func TestGoldenOps(t *testing.T) {
-	tests := map[string]func(*testing.T, *goldenCase){
+	runGolden(t, goldenCases(t, "ops.json"), map[string]func(*testing.T, *goldenCase){
 		"dequant": goldenDequant, "matmul": goldenMatmul, "rmsnorm": goldenNorm, "layernorm": goldenNorm, "glu": goldenGLU, "softcap": goldenSoftcap, "conv": goldenConv,
 		"attend": goldenAttend, "moe_route": goldenRoute, "softmax": goldenSoftmax, "convert": goldenConvert,
-	}
+	}, "rope")
+}
+
+// runGolden tests each case by its operation, but for those that are tested elsewhere.
+func runGolden(t *testing.T, cases []goldenCase, tests map[string]func(*testing.T, *goldenCase), elsewhere ...string) {
 	ran := map[string]int{}
-	for _, c := range goldenCases(t) {
+	for _, c := range cases {
 		if f := tests[c.Op]; f != nil {
 			ran[c.Op]++
 			t.Run(c.Name, func(t *testing.T) { f(t, &c) })
-		} else if c.Op != "rope" {
+		} else if !slices.Contains(elsewhere, c.Op) {
 			t.Errorf("%s: nothing tests %q", c.Name, c.Op)
 		}
 	}
