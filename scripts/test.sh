@@ -57,6 +57,11 @@ else
 fi
 if /usr/bin/python3 -c 'import numpy' 2>/dev/null; then
 	stage "golden vectors are current" scripts/golden.py --check
+	if [ -d "${QUERN_TESTDATA:-../shared/data}/archs" ]; then
+		stage "golden gradients are current" scripts/golden_grad.py --check
+	else
+		skip "golden gradients are current" "no test data"
+	fi
 else
 	skip "golden vectors are current" "no NumPy for /usr/bin/python3"
 fi
