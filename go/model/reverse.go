@@ -22,6 +22,7 @@ type reversal struct {
 	p         *nn.Program
 	train     map[string]*lowRank // by the name of the matrix
 	x         kernel.Buf          // the residual
+	capped    kernel.Buf          // logits, whose Softcap the loss reverses
 	pool      map[kernel.BufSpec][]kernel.Buf
 	used      map[kernel.BufSpec]int // in this list
 	steady    map[kernel.Buf]bool    // written at the beginning, and by no layer
@@ -69,20 +70,26 @@ type rewriting struct {
 	bufs   []kernel.BufSpec
 	x, dx  kernel.Buf // the residual, and gradients of it
 	layers []reversed
-	logits reversed   // its first list begins with what makes the logits
+	output reversed   // of logits, with the loss, or of vectors
 	loss   kernel.Buf // rows of one column
+	rows   outRows    // of vectors
+	given  given      // what is made of pooled ones, if anything
 }
 
-// reverse rewrites the program of the adapters, whose matrices are also in train. targets are of a batch's tokens.
-// arch names the architecture in errors.
-func reverse(p *nn.Program, arch string, train map[string]*lowRank, targets *kernel.Targets) (*rewriting, error) {
+// reverse rewrites the program of the adapters, whose matrices are also in train. targets are of a batch's tokens; with
+// vectors, what is pooled counts in place of the loss. arch names the architecture in errors.
+func reverse(p *nn.Program, arch string, train map[string]*lowRank, targets *kernel.Targets, vectors *pooling) (*rewriting, error) {
 	to := *p
 	to.Bufs = slices.Clone(p.Bufs)
 	r := &reversal{
-		p: &to, train: train, pool: map[kernel.BufSpec][]kernel.Buf{}, steady: map[kernel.Buf]bool{},
+		p: &to, train: train, capped: kernel.NoBuf, pool: map[kernel.BufSpec][]kernel.Buf{}, steady: map[kernel.Buf]bool{},
 		seen: map[string]bool{},
 	}
-	out, err := r.output()
+	name := nn.Logits
+	if vectors != nil {
+		name = nn.Vectors
+	}
+	out, err := r.output(name)
 	if err != nil {
 		return nil, fmt.Errorf("%s cannot be trained: %w", arch, err)
 	}
@@ -100,8 +107,13 @@ func reverse(p *nn.Program, arch string, train map[string]*lowRank, targets *ker
 		}
 		w.layers = append(w.layers, l)
 	}
-	if w.logits, err = r.head(out, w, targets); err != nil {
-		return nil, fmt.Errorf("%s cannot be trained: its logits: %w", arch, err)
+	if vectors != nil {
+		err = r.vectors(out, w, vectors.after)
+	} else {
+		w.output, err = r.head(out, w, targets)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s cannot be trained: its %s: %w", arch, name, err)
 	}
 	if r.twice != "" {
 		return nil, fmt.Errorf("%s cannot be trained: %q is multiplied at two places", arch, r.twice)
@@ -112,14 +124,16 @@ func reverse(p *nn.Program, arch string, train map[string]*lowRank, targets *ker
 		}
 	}
 	w.bufs = to.Bufs
-	w.bufs[out.Buf].Width = kernel.Panel // the lists have their own logits
+	if vectors == nil {
+		w.bufs[out.Buf].Width = kernel.Panel // the lists have their own logits
+	}
 	return w, nil
 }
 
-// output finds the logits, and the residual that they are made of.
-func (r *reversal) output() (nn.Output, error) {
+// output finds the logits or vectors, and the residual that they are made of.
+func (r *reversal) output(name string) (nn.Output, error) {
 	for _, out := range r.p.Outputs {
-		if out.Name != nn.Logits || out.Given || len(out.Ops) == 0 {
+		if out.Name != name || out.Given || len(out.Ops) == 0 {
 			continue
 		}
 		if g, ok := out.Ops[0].(kernel.Gather); ok && g.N <= 1 {
@@ -127,7 +141,7 @@ func (r *reversal) output() (nn.Output, error) {
 			return out, nil
 		}
 	}
-	return nn.Output{}, errors.New("it has no logits of its residual")
+	return nn.Output{}, fmt.Errorf("it has no %s of its residual", name)
 }
 
 func (r *reversal) add(spec kernel.BufSpec) kernel.Buf {
@@ -160,6 +174,7 @@ func (r *reversal) list(ops []kernel.Op, dx kernel.Buf) (reversed, error) {
 // head rewrites the logits, with the loss behind them.
 func (r *reversal) head(out nn.Output, w *rewriting, targets *kernel.Targets) (reversed, error) {
 	r.begin(w.dx)
+	r.capped = out.Buf
 	for _, op := range out.Ops {
 		if err := r.keep(op); err != nil {
 			return reversed{}, err

@@ -111,7 +111,7 @@ func (r *reversal) adapt(op kernel.Adapt) error {
 }
 
 func (r *reversal) matmul(op kernel.Matmul) error {
-	if !simple(op.Rows) || op.Heads.N != 0 || op.Limit != 0 || op.Softcap != 0 && (op.Rows != kernel.OutRows || op.Epilogue != kernel.Store) {
+	if !simple(op.Rows) || op.Heads.N != 0 || op.Limit != 0 || op.Softcap != 0 && op.Epilogue != kernel.Store {
 		return errNoRule
 	}
 	var reads []kernel.Buf
@@ -141,6 +141,9 @@ func (r *reversal) matmul(op kernel.Matmul) error {
 	var err error
 	switch op.Epilogue {
 	case kernel.Store:
+		if op.Softcap != 0 && op.Dst != r.capped {
+			return r.bounded(op, reads, from)
+		}
 		op.Dst, err = r.written(op.Dst, cols...)
 	case kernel.Add:
 		_, op.Dst, err = r.copied(op.Dst)
@@ -198,11 +201,50 @@ func (r *reversal) gated(op kernel.Matmul, reads []kernel.Buf, from *made) error
 	return nil
 }
 
+// bounded keeps a product z with a Softcap c: y = c tanh(z / c) = c (2 sigmoid(2 z / c) - 1), whose gradient is 4 times that of
+// the sigmoid at 2 z / c.
+func (r *reversal) bounded(op kernel.Matmul, reads []kernel.Buf, from *made) error {
+	if len(op.Parts) != 1 {
+		return errNoRule
+	}
+	p := op.Parts[0]
+	dst, err := r.written(op.Dst, p.Col)
+	if err != nil {
+		return err
+	}
+	z, at := r.rows(op.Rows, p.Out), r.rows(op.Rows, p.Out)
+	whole := op
+	whole.Dst = dst
+	op.Dst, op.Softcap, op.Parts = z, 0, []kernel.Part{{Matrix: p.Matrix, Bias: p.Bias}}
+	r.emit(whole, reads, dst)
+	r.emit(op, reads, z)
+	r.scaled(kernel.Columns{Buf: at}, kernel.Columns{Buf: z}, op.Rows, p.Out, 2/whole.Softcap)
+	op.Scale = 4 * cmp.Or(op.Scale, 1)
+	r.product(op, from)
+	dz, dy := kernel.Columns{Buf: r.gradientBeside(z)}, kernel.Columns{Buf: r.gradientBeside(dst), Col: p.Col}
+	r.then(func() error {
+		if _, err := r.given(dy); err != nil {
+			return err
+		}
+		r.has[dz] = true
+		r.back = append(r.back, kernel.BackGate{
+			DG: dz, G: kernel.Columns{Buf: at}, U: kernel.Columns{Buf: kernel.NoBuf}, DY: dy, Rows: op.Rows, Cols: p.Out, Fn: kernel.Sigmoid,
+		})
+		return nil
+	})
+	return nil
+}
+
 // copy keeps a copy of n columns.
 func (r *reversal) copy(dst, src kernel.Columns, rows kernel.RowSet, n int) {
+	r.scaled(dst, src, rows, n, 1)
+}
+
+// scaled keeps n columns times a number.
+func (r *reversal) scaled(dst, src kernel.Columns, rows kernel.RowSet, n int, by float32) {
 	r.emit(kernel.NormRows{
 		Dst: dst.Buf, DstCol: dst.Col, Src: src.Buf, SrcCol: src.Col, Rows: rows, Cols: n, Segs: 1,
-		Kind: kernel.NoNorm, Scale: 1,
+		Kind: kernel.NoNorm, Scale: by,
 	}, []kernel.Buf{src.Buf}, dst.Buf)
 }
 

@@ -15,16 +15,20 @@ import (
 type TrainerConfig struct {
 	Pool      *kernel.Pool
 	Budget    *mem.Budget
-	MaxTokens int // of a chunk
+	MaxTokens int        // of a chunk
+	Pooling   nn.Pooling // whose vectors, or with PoolRank whose scores, texts come to; PoolNone: to the losses of their tokens
 }
 
 // A Text is a sequence of tokens to learn from, by itself: it begins at position 0.
 type Text struct {
 	Tokens  []int32
-	Weights []float32 // of the loss of each token, given those before it; that of the first is not looked at
+	Weights []float32 // of the loss of each token, given those before it; that of the first is not looked at; nil for vectors
+	Second  int       // where the second of a pair of texts begins; 0: it is one text
+	Labels  []float32 // what it should come to, for those who judge its outcome
 }
 
-// A Trainer computes losses of texts and their gradients with respect to the numbers of an adapter, through a model whose weights
+// A Trainer computes what texts come to, their outcomes: the losses of their tokens, or vectors; and gradients of what is made of
+// these with respect to the numbers of an adapter, through a model whose weights
 // are in its file's pages (Mapped). Its forward pass is that of a Runner with the adapter, bit for bit: the same plans.
 // Only the residual before each layer is kept; the backward pass makes the rest again, layer by layer. Nothing depends on
 // the number of threads. It is not safe for concurrent use.
@@ -37,7 +41,8 @@ type Trainer struct {
 	program *rewriting
 	begin   []kernel.Op // of plans
 	layers  []backPlans
-	logits  backPlans
+	output  backPlans // of logits, with the loss, or of vectors
+	pooling *pooling  // nil: outcomes are losses
 	bufs    *kernel.Buffers
 	batch   *kernel.Batch
 	targets *kernel.Targets
@@ -48,13 +53,16 @@ type Trainer struct {
 	width   int              // of the residual
 	maxTok  int
 	maxOut  int
+	texts   []Text  // of the batch
+	rows    []int32 // of the batch's tokens, those with an output
+	of      []int   // the text of each
 }
 
 // backPlans are the plans of a reversed.
 type backPlans struct{ again, back parts }
 
-// trainerLogits is the most bytes that the logits of a Trainer take, unless 16 rows take more.
-const trainerLogits = 64 << 20
+// trainerRows is the most bytes that the logits or vectors of a Trainer take, unless 16 rows take more.
+const trainerRows = 64 << 20
 
 // maxChunk is the most tokens of a chunk: lengths computed from it do not overflow.
 const maxChunk = 1 << 20
@@ -103,7 +111,12 @@ func (t *Trainer) init(c TrainerConfig) error {
 		return err
 	}
 	t.targets = kernel.NewTargets(c.MaxTokens)
-	if t.program, err = reverse(adapted, t.m.Config.Arch, t.Adapter.low, t.targets); err != nil {
+	if c.Pooling != nn.PoolNone {
+		if t.pooling, err = newPooling(t.m, c.Pooling); err != nil {
+			return err
+		}
+	}
+	if t.program, err = reverse(adapted, t.m.Config.Arch, t.Adapter.low, t.targets, t.pooling); err != nil {
 		return err
 	}
 	forward := *adapted // without what is computed of the residual: the second half makes it
@@ -130,8 +143,13 @@ func (t *Trainer) init(c TrainerConfig) error {
 			return err
 		}
 	}
-	if t.logits, err = plan("its logits", t.program.logits); err != nil {
+	if t.output, err = plan("its output", t.program.output); err != nil {
 		return err
+	}
+	if t.pooling != nil && t.pooling.after != "" {
+		if t.pooling.plans, err = plan(t.pooling.after, t.program.given.reversed); err != nil {
+			return err
+		}
 	}
 	return t.allocate(c, scratch)
 }
@@ -145,7 +163,11 @@ func (t *Trainer) allocate(c TrainerConfig, scratch int) error {
 		t.regions = append(t.regions, r)
 		return r.Bytes(), nil
 	}
-	t.maxOut = min(max(trainerLogits/(4*t.m.Config.NVocab), 16), t.maxTok)
+	width := t.m.Config.NVocab
+	if t.pooling != nil {
+		width = t.m.Config.NEmbd
+	}
+	t.maxOut = min(max(trainerRows/(4*width), 16), t.maxTok)
 	room := kernel.Room{Tok: t.maxTok, Out: t.maxOut}
 	data, err := alloc("activations of training", kernel.BufBytes(t.program.bufs, room))
 	if err != nil {
@@ -202,7 +224,11 @@ func (t *Trainer) Close() {
 	if t.plans != nil {
 		t.plans.close()
 	}
-	for _, p := range append(t.layers, t.logits) {
+	all := append(t.layers, t.output)
+	if t.pooling != nil {
+		all = append(all, t.pooling.plans)
+	}
+	for _, p := range all {
 		p.again.close()
 		p.back.close()
 	}
@@ -228,72 +254,166 @@ func (t *Trainer) Close() {
 // ErrNotFinite reports a loss or a gradient that is NaN or infinite.
 var ErrNotFinite = errors.New("the loss is not a finite number")
 
-// Loss returns the sum of the weighted losses of the texts, at most MaxTokens tokens in MaxBlocks KV blocks. Once stop (may be
-// nil) is set, it ends before the next layer with ErrStopped.
+// Outcomes returns what each of the texts, at most MaxTokens tokens in MaxBlocks KV blocks, comes to: a sum of the weighted losses of
+// its tokens or, with a Pooling, its vector, or the classifier's scores; base: without the adapter. They do not depend on the company. Once stop
+// (may be nil) is set, it ends before the next layer with ErrStopped.
+func (t *Trainer) Outcomes(texts []Text, base bool, stop *kernel.Stop) ([][]float64, error) {
+	if err := t.forward(texts, base, false, stop); err != nil {
+		return nil, err
+	}
+	outcomes, err := t.outcomes(stop)
+	if err != nil {
+		return nil, err
+	}
+	return outcomes, t.m.Damaged()
+}
+
+// Loss returns the sum of the weighted losses of the texts, for a Trainer without a Pooling.
 func (t *Trainer) Loss(texts []Text, stop *kernel.Stop) (float64, error) {
-	return t.run(texts, false, stop)
+	if t.pooling != nil {
+		return 0, errPooled
+	}
+	losses, err := t.Outcomes(texts, false, stop)
+	return total(losses), err
 }
 
 // Gradient is Loss that also puts the gradient of the sum, with respect to the numbers of the adapter, into the Adapter's Gradient.
 func (t *Trainer) Gradient(texts []Text, stop *kernel.Stop) (float64, error) {
-	return t.run(texts, true, stop)
-}
-
-func (t *Trainer) run(texts []Text, back bool, stop *kernel.Stop) (float64, error) {
-	rows, err := t.fill(texts)
-	if err != nil {
+	if t.pooling != nil {
+		return 0, errPooled
+	}
+	if err := t.forward(texts, false, true, stop); err != nil {
 		return 0, err
 	}
-	n := len(t.batch.Tokens())
-	if back {
-		clear(t.Adapter.gradient)
+	losses, err := t.losses(true, stop)
+	if err == nil {
+		err = t.backward(stop)
 	}
+	return total(losses), err
+}
+
+// Descend calls judge with the outcomes of the texts. By the gradients of some loss that it returns, one of each outcome's
+// numbers, it computes the gradient of that loss with respect to the numbers of the adapter, and puts it into the Adapter's
+// Gradient. The layers run forward once, whatever judge looks at.
+func (t *Trainer) Descend(texts []Text, judge func(outcomes [][]float64) (gradients [][]float64, err error), stop *kernel.Stop) error {
+	if err := t.forward(texts, false, true, stop); err != nil {
+		return err
+	}
+	outcomes, err := t.outcomes(stop)
+	if err != nil {
+		return err
+	}
+	gradients, err := judge(outcomes)
+	if err != nil {
+		return err
+	}
+	if t.pooling != nil {
+		err = t.unpool(gradients, stop)
+	} else {
+		for at, of := range t.of {
+			row := t.rows[at]
+			t.targets.Weights[row] = float32(float64(t.targets.Weights[row]) * gradients[of][0])
+		}
+		_, err = t.losses(true, stop)
+	}
+	if err != nil {
+		return err
+	}
+	return t.backward(stop)
+}
+
+// errPooled reports a loss of tokens asked of a Trainer of vectors.
+var errPooled = errors.New("texts come to vectors, which have no loss by themselves")
+
+func total(losses [][]float64) (sum float64) {
+	for _, x := range losses {
+		sum += x[0]
+	}
+	return sum
+}
+
+// forward runs the layers over the texts and, with keep, keeps what backward begins with.
+func (t *Trainer) forward(texts []Text, base, keep bool, stop *kernel.Stop) error {
+	if err := t.fill(texts, base); err != nil {
+		return err
+	}
+	n := len(t.batch.Tokens())
 	t.plans.begin.run(t.pool, t.bufs, t.batch, t.work)
 	before := -1
 	for i, l := range t.plans.layers {
 		if stop.IsSet() {
-			return 0, ErrStopped
+			return ErrStopped
 		}
-		if il := t.plans.steps[i].layer; back && il != before { // a layer may have several steps, or none
+		if il := t.plans.steps[i].layer; keep && il != before { // a layer may have several steps, or none
 			t.residual(il, n, func(saved, x []float32) { copy(saved, x) })
 			before = il
 		}
 		l.Run(t.pool, t.bufs, t.batch, t.work)
 	}
-	if back {
-		for i := range n {
-			clear(t.bufs.Row(t.program.dx, i))
-		}
+	for i := 0; i < n && keep; i++ {
+		clear(t.bufs.Row(t.program.dx, i))
 	}
-	loss := 0.0
-	for some := range slices.Chunk(rows, t.maxOut) {
+	return nil
+}
+
+// outcomes returns those of the texts, after forward.
+func (t *Trainer) outcomes(stop *kernel.Stop) ([][]float64, error) {
+	if t.pooling != nil {
+		return t.pooled(stop)
+	}
+	return t.losses(false, stop)
+}
+
+// losses returns the loss of each text and, with back, adds gradients of their sum to those of the residual.
+func (t *Trainer) losses(back bool, stop *kernel.Stop) ([][]float64, error) {
+	sums := make([][]float64, len(t.texts))
+	for i := range sums {
+		sums[i] = []float64{0}
+	}
+	of := t.of
+	for some := range slices.Chunk(t.rows, t.maxOut) {
 		if stop.IsSet() {
-			return 0, ErrStopped
+			return nil, ErrStopped
 		}
 		t.batch.SetOut(some)
-		t.logits.again.run(t.pool, t.bufs, t.batch, t.work)
+		t.output.again.run(t.pool, t.bufs, t.batch, t.work)
 		for i := range some {
-			loss += float64(t.bufs.Row(t.program.loss, i)[0])
+			sums[of[i]][0] += float64(t.bufs.Row(t.program.loss, i)[0])
 		}
+		of = of[len(some):]
 		if back {
-			t.logits.back.run(t.pool, t.bufs, t.batch, t.work)
+			t.output.back.run(t.pool, t.bufs, t.batch, t.work)
 		}
 	}
-	if math.IsNaN(loss) || math.IsInf(loss, 0) {
-		return 0, ErrNotFinite
+	return sums, allFinite(sums)
+}
+
+// allFinite returns ErrNotFinite if some number is not.
+func allFinite(all [][]float64) error {
+	for _, x := range all {
+		if slices.ContainsFunc(x, func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) }) {
+			return ErrNotFinite
+		}
 	}
-	if !back || len(rows) == 0 {
-		return loss, t.m.Damaged()
+	return nil
+}
+
+// backward computes the gradient of the adapter's numbers, from those of the residual after the layers.
+func (t *Trainer) backward(stop *kernel.Stop) error {
+	clear(t.Adapter.gradient)
+	if len(t.rows) == 0 {
+		return t.m.Damaged()
 	}
+	n := len(t.batch.Tokens())
 	for il, l := range slices.Backward(t.layers) {
 		if stop.IsSet() {
-			return 0, ErrStopped
+			return ErrStopped
 		}
 		t.residual(il, n, func(saved, x []float32) { copy(x, saved) })
 		l.again.run(t.pool, t.bufs, t.batch, t.work)
 		l.back.run(t.pool, t.bufs, t.batch, t.work)
 	}
-	return loss, t.m.Damaged()
+	return t.m.Damaged()
 }
 
 // residual calls do with each row of the residual before a layer, where it is saved and where it is computed.
@@ -304,48 +424,60 @@ func (t *Trainer) residual(il, n int, do func(saved, x []float32)) {
 	}
 }
 
-// fill makes the texts the batch, and returns the rows whose logits have a loss.
-func (t *Trainer) fill(texts []Text) (rows []int32, err error) {
+// fill makes the texts the batch, and finds the rows whose logits have a loss, or whose vectors are pooled.
+func (t *Trainer) fill(texts []Text, base bool) error {
 	t.batch.Reset()
+	t.texts, t.rows, t.of = texts, t.rows[:0], t.of[:0]
+	scale := float32(1)
+	if base {
+		scale = 0
+	}
 	block, blocks, n := int32(0), 0, 0
 	for _, x := range texts {
-		if n += len(x.Tokens); len(x.Tokens) == 0 || n > t.maxTok || len(x.Weights) != len(x.Tokens) {
-			return nil, fmt.Errorf("texts of %d tokens, want at most %d", n, t.maxTok)
+		if n += len(x.Tokens); len(x.Tokens) == 0 || n > t.maxTok || t.pooling == nil && len(x.Weights) != len(x.Tokens) {
+			return fmt.Errorf("texts of %d tokens, want at most %d", n, t.maxTok)
 		}
 		if len(x.Tokens) > t.MaxText() {
-			return nil, fmt.Errorf("a text of %d tokens, want at most %d: the model has embeddings of as many positions", len(x.Tokens), t.MaxText())
+			return fmt.Errorf("a text of %d tokens, want at most %d: the model has embeddings of as many positions", len(x.Tokens), t.MaxText())
 		}
 		blocks += KVBlocks(len(x.Tokens))
 	}
 	if len(texts) == 0 || blocks > t.MaxBlocks() {
-		return nil, fmt.Errorf("%d texts of %d KV blocks, want 1 text at least, and %d blocks at most", len(texts), blocks, t.MaxBlocks())
+		return fmt.Errorf("%d texts of %d KV blocks, want 1 text at least, and %d blocks at most", len(texts), blocks, t.MaxBlocks())
 	}
-	for _, x := range texts {
+	for k, x := range texts {
 		var units []int32
 		for range KVBlocks(len(x.Tokens)) {
 			units = append(units, block)
 			block++
 		}
 		t.batch.AddSeq(slices.Repeat([][]int32{units}, len(t.m.program.Groups))...)
-		t.batch.Adapt([]int32{0}, []float32{1})
+		t.batch.Adapt([]int32{0}, []float32{scale})
+		t.batch.Second(x.Second)
 		for i, id := range x.Tokens {
 			if id < 0 || int(id) >= t.m.Config.NVocab {
-				return nil, fmt.Errorf("%w: %d, want 0 to %d", ErrToken, id, t.m.Config.NVocab-1)
+				return fmt.Errorf("%w: %d, want 0 to %d", ErrToken, id, t.m.Config.NVocab-1)
 			}
 			at := len(t.batch.Tokens())
 			t.batch.Add(id, int32(i))
 			t.targets.IDs[at], t.targets.Weights[at] = 0, 0
+			if t.pooling != nil {
+				if from, to := t.pooling.reads(len(x.Tokens)); i >= from && i < to {
+					t.rows, t.of = append(t.rows, int32(at)), append(t.of, k)
+				}
+				continue
+			}
 			if i+1 < len(x.Tokens) && x.Weights[i+1] != 0 {
 				if next, never := x.Tokens[i+1], t.m.Config.Suppressed; next >= int32(never[0]) && next < int32(never[1]) {
-					return nil, fmt.Errorf("%w: %d has a weight, and %s never generates it", ErrToken, next, t.m.Config.Arch)
+					return fmt.Errorf("%w: %d has a weight, and %s never generates it", ErrToken, next, t.m.Config.Arch)
 				}
 				t.targets.IDs[at], t.targets.Weights[at] = x.Tokens[i+1], x.Weights[i+1]
-				rows = append(rows, int32(at))
+				t.rows, t.of = append(t.rows, int32(at)), append(t.of, k)
 			}
 		}
 	}
 	t.batch.Look(0, n)
-	return rows, nil
+	return nil
 }
 
 // trainable returns an error where a model's program cannot be trained at all, whatever its adapters: it is a drafting
@@ -356,8 +488,8 @@ func trainable(m *Model) error {
 		return errors.New("a model that is divided among ranks cannot be trained")
 	case m.Residency != Mapped:
 		return errors.New("a model whose weights are not in its file's pages cannot be trained")
-	case len(m.program.Encoder) > 0 || !m.Has(nn.Logits):
-		return fmt.Errorf("%s cannot be trained: it is no model that continues a text by itself", m.Config.Arch)
+	case len(m.program.Encoder) > 0 || !m.Has(nn.Logits) && !m.Has(nn.Vectors):
+		return fmt.Errorf("%s cannot be trained: it is no model that reads or continues a text by itself", m.Config.Arch)
 	case m.file.Packed():
 		return errors.New("a packed file cannot be trained; give the one that it was made of")
 	}

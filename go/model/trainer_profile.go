@@ -14,7 +14,7 @@ func (t *Trainer) Measure(on bool) {
 		threads = t.pool.Threads()
 	}
 	plans := slices.Concat(t.plans.begin, t.plans.layers)
-	for _, p := range append(t.layers, t.logits) {
+	for _, p := range append(t.layers, t.output) {
 		plans = slices.Concat(plans, p.again, p.back)
 	}
 	for _, p := range plans {
@@ -43,8 +43,8 @@ func (t *Trainer) Profile() []OpProfile {
 	for i, p := range t.plans.layers {
 		add(t.plans.steps[i].layer, false, parts{p}, t.plans.steps[i].ops)
 	}
-	add(-1, false, t.logits.again, t.program.logits.again)
-	add(-1, false, t.logits.back, t.program.logits.back)
+	add(-1, false, t.output.again, t.program.output.again)
+	add(-1, false, t.output.back, t.program.output.back)
 	for il, p := range slices.Backward(t.layers) {
 		add(il, true, p.again, t.program.layers[il].again)
 		add(il, false, p.back, t.program.layers[il].back)

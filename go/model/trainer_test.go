@@ -16,12 +16,19 @@ import (
 	"github.com/quern-llm/quern/go/internal/testdata"
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/model/nn"
 )
 
 var updateTrained = flag.Bool("update-trained", false, "write the list of models that are trained, and of those that are refused")
 
-// trainer opens the model at path with an adapter of random numbers, as far as they are small, and a trainer for it.
+// trainer opens the model at path with an adapter of random numbers, as far as they are small, and a trainer for it: of the mean
+// of vectors, if it makes no logits.
 func trainer(tb testing.TB, path string, l LoRA, threads int) (*Model, *Trainer, error) {
+	tb.Helper()
+	return trainerOf(tb, path, l, threads, nn.PoolNone)
+}
+
+func trainerOf(tb testing.TB, path string, l LoRA, threads int, pooling nn.Pooling) (*Model, *Trainer, error) {
 	tb.Helper()
 	m, err := load(tb, path, Mapped)
 	if err != nil {
@@ -45,7 +52,11 @@ func trainer(tb testing.TB, path string, l LoRA, threads int) (*Model, *Trainer,
 	if err := a.Moved(pool); err != nil {
 		tb.Fatal(err)
 	}
-	t, err := NewTrainer(m, a, TrainerConfig{Pool: pool, Budget: budget, MaxTokens: 96})
+	c := TrainerConfig{Pool: pool, Budget: budget, MaxTokens: 96, Pooling: pooling}
+	if pooling == nn.PoolNone && !m.Has(nn.Logits) {
+		c.Pooling = nn.PoolMean
+	}
+	t, err := NewTrainer(m, a, c)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -70,12 +81,24 @@ func someTexts(c *Config) []Text {
 	return texts
 }
 
+// along is the gradients of a loss that is linear in the outcomes of texts: of the losses of tokens their sum.
+func along(outcomes [][]float64) ([][]float64, error) {
+	by := make([][]float64, len(outcomes))
+	for i, x := range outcomes {
+		by[i] = []float64{1}
+		for j := 0; j < len(x) && len(x) > 1; j++ {
+			by[i] = append(by[i][:j], math.Sin(float64(7*i+j*j)))
+		}
+	}
+	return by, nil
+}
+
 // differs compares the gradient, along each matrix of the adapter by itself, with differences of the loss, and returns the
 // largest difference as a share of the whole gradient's norm, and the name of that matrix.
 func differs(tb testing.TB, t *Trainer, texts []Text) (most float64, where string) {
 	tb.Helper()
 	a := t.Adapter
-	if _, err := t.Gradient(texts, nil); err != nil {
+	if err := t.Descend(texts, along, nil); err != nil {
 		tb.Fatal(err)
 	}
 	norm := func(x []float32) float64 {
@@ -117,11 +140,18 @@ func differs(tb testing.TB, t *Trainer, texts []Text) (most float64, where strin
 				if err := a.Moved(t.pool); err != nil {
 					tb.Fatal(err)
 				}
-				loss, err := t.Loss(texts, nil)
+				outcomes, err := t.Outcomes(texts, false, nil)
 				if err != nil {
 					tb.Fatal(err)
 				}
-				return loss
+				sum := 0.0
+				by, _ := along(outcomes)
+				for i, x := range outcomes {
+					for j, v := range x {
+						sum += v * by[i][j]
+					}
+				}
+				return sum
 			}
 			const step = 0.02
 			measured := (loss(step) - loss(-step)) / (2 * step)
@@ -187,26 +217,55 @@ var llamaFile = filepath.Join(golden, "tiny-llama-mixed.gguf")
 // Gradients are the same bytes for any number of threads and each instruction set.
 func TestGradientIsTheSameEverywhere(t *testing.T) {
 	defer kernel.Init(kernel.CPU())
-	var want []byte
-	for _, isa := range kernel.Ladder(kernel.CPU()) {
-		kernel.Init(isa)
-		for threads := range 3 {
-			m, tr, err := trainer(t, llamaFile, LoRA{Rank: 5, Alpha: 4}, threads+1)
-			if err != nil {
-				t.Fatal(err)
-			}
-			loss, err := tr.Gradient(someTexts(m.Config), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := fmt.Appendf(nil, "%x %x", loss, tr.Adapter.Gradient())
-			if want == nil {
-				want = got
-			}
-			if !bytes.Equal(got, want) {
-				t.Errorf("%v, %d threads: other gradients", isa, threads+1)
+	for _, path := range []string{llamaFile, testdata.Path(t, "archs/modern-bert.gguf")} {
+		var want []byte
+		for _, isa := range kernel.Ladder(kernel.CPU()) {
+			kernel.Init(isa)
+			for threads := range 3 {
+				m, tr, err := trainer(t, path, LoRA{Rank: 5, Alpha: 4}, threads+1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var outcomes [][]float64
+				judge := func(x [][]float64) ([][]float64, error) {
+					outcomes = x
+					return along(x)
+				}
+				if err := tr.Descend(someTexts(m.Config), judge, nil); err != nil {
+					t.Fatal(err)
+				}
+				got := fmt.Appendf(nil, "%x %x", outcomes, tr.Adapter.Gradient())
+				if want == nil {
+					want = got
+				}
+				if !bytes.Equal(got, want) {
+					t.Errorf("%s, %v, %d threads: other gradients", path, isa, threads+1)
+				}
 			}
 		}
+	}
+}
+
+// Descend by the sum of losses is Gradient, to the bit.
+func TestDescendOfLossesIsGradient(t *testing.T) {
+	m, tr, err := trainer(t, llamaFile, LoRA{Rank: 5, Alpha: 4}, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := someTexts(m.Config)
+	loss, err := tr.Gradient(texts, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := tr.Loss(texts, nil); again != loss {
+		t.Errorf("loss %v, then %v: %v", loss, again, err)
+	}
+	want := slices.Clone(tr.Adapter.Gradient())
+	if err := tr.Descend(texts, along, nil); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(tr.Adapter.Gradient(), want) {
+		t.Error("another gradient")
 	}
 }
 
