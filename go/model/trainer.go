@@ -86,10 +86,16 @@ func (t *Trainer) MaxTokens() int { return t.maxTok }
 
 // MaxBlocks is how many KV blocks the texts of a chunk may take: twice those of a single text, so texts of half a block on
 // average fill a chunk.
-func (t *Trainer) MaxBlocks() int { return 2 * KVBlocks(t.maxTok) }
+func (t *Trainer) MaxBlocks() int { return ChunkBlocks(t.maxTok) }
+
+// ChunkBlocks is MaxBlocks of a Trainer of maxTokens.
+func ChunkBlocks(maxTokens int) int { return 2 * KVBlocks(maxTokens) }
 
 // KVBlocks returns the KV blocks of a text of n tokens.
 func KVBlocks(n int) int { return (n + kernel.KVBlock - 1) / kernel.KVBlock }
+
+// WholeBlocks returns n tokens, or some more, that are whole KV blocks.
+func WholeBlocks(n int) int { return kernel.KVBlock * KVBlocks(n) }
 
 // MaxText is how many tokens a text may have: those of a chunk, or as many as the model has embeddings of positions.
 func (t *Trainer) MaxText() int {

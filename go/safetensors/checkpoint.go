@@ -26,6 +26,7 @@ const (
 type Checkpoint struct {
 	tensors map[string]*Tensor
 	parts   map[string][]*Tensor
+	meta    map[string]string // texts of the headers
 	files   []*os.File
 }
 
@@ -80,7 +81,7 @@ func open(dir string, names []string, of map[string]string) (_ *Checkpoint, err 
 			c.Close()
 		}
 	}()
-	alias := map[string]string{}
+	c.meta = map[string]string{}
 	for _, name := range names {
 		f, h, err := openFile(filepath.Join(dir, name))
 		if errors.Is(err, fs.ErrNotExist) {
@@ -113,7 +114,7 @@ func open(dir string, names []string, of map[string]string) (_ *Checkpoint, err 
 				}
 			}
 		}
-		maps.Copy(alias, h.meta)
+		maps.Copy(c.meta, h.meta)
 	}
 	for _, name := range slices.Sorted(maps.Keys(of)) {
 		if c.tensors[name] == nil {
@@ -124,7 +125,7 @@ func open(dir string, names []string, of map[string]string) (_ *Checkpoint, err 
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	// Of tensors that share their memory one is written, and the others' names with its own.
-	for name, same := range alias {
+	for name, same := range c.meta {
 		if t := c.tensors[same]; t != nil && c.tensors[name] == nil {
 			twin := *t
 			twin.Name = name
@@ -225,6 +226,9 @@ func (c *Checkpoint) Tensor(name string) *Tensor { return c.tensors[name] }
 // Parts returns the parts of a tensor that is in the files of several machines, in their order, all of one shape; nil of any other.
 // Along which dimension they were cut nothing says.
 func (c *Checkpoint) Parts(name string) []*Tensor { return c.parts[name] }
+
+// Metadata returns a text of a header, "" if there is none of that key.
+func (c *Checkpoint) Metadata(key string) string { return c.meta[key] }
 
 // Names returns the names of all tensors, sorted.
 func (c *Checkpoint) Names() []string { return slices.Sorted(maps.Keys(c.tensors)) }

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
 
 	"github.com/quern-llm/quern/go/kernel"
@@ -301,26 +300,19 @@ func (r *Run) Over() bool { return r.state.Taken >= r.config.Steps }
 
 // next returns the texts of the next chunk, and moves on: as many of the epoch's in their order as fit.
 func (r *Run) next() (chunk []model.Text) {
-	tokens, blocks, at := 0, 0, &r.state
-	for {
-		if at.At == len(r.texts) {
-			if len(chunk) > 0 {
-				break // chunks are of one epoch
-			}
-			at.Epoch, at.At = at.Epoch+1, 0
-		}
-		if r.ordered != at.Epoch+1 {
-			r.order = rand.New(rand.NewPCG(r.config.Seed, uint64(at.Epoch))).Perm(len(r.texts))
-			r.ordered = at.Epoch + 1
-		}
-		x := r.texts[r.order[at.At]]
-		tokens, blocks = tokens+len(x.Tokens), blocks+model.KVBlocks(len(x.Tokens))
-		if tokens > r.trainer.MaxTokens() || blocks > r.trainer.MaxBlocks() {
-			break
-		}
-		chunk = append(chunk, x)
-		at.At++
+	at := &r.state
+	if at.At == len(r.texts) {
+		at.Epoch, at.At = at.Epoch+1, 0
 	}
+	if r.ordered != at.Epoch+1 {
+		r.order = order(len(r.texts), r.config.Seed, at.Epoch)
+		r.ordered = at.Epoch + 1
+	}
+	n := fill(r.texts, r.order[at.At:], r.trainer.MaxTokens())
+	for _, i := range r.order[at.At : at.At+n] {
+		chunk = append(chunk, r.texts[i])
+	}
+	at.At += n
 	return chunk
 }
 

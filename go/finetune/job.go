@@ -1,0 +1,297 @@
+package finetune
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/quern-llm/quern/go/kernel"
+	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/model"
+	"github.com/quern-llm/quern/go/train"
+)
+
+// A Job is a fine-tuning. It is not safe for concurrent use.
+type Job struct {
+	*Plan
+	model   *model.Model
+	file    string // the model's identity
+	pool    *kernel.Pool
+	trainer *model.Trainer
+	run     *train.Run
+	best    *mem.Region // the numbers of the best adapter so far; nil: there is nothing held out
+	progress
+}
+
+// progress is what else a run goes on from.
+type progress struct {
+	Points    []Point
+	Evaluated int     // the last step after which the held-out loss was measured; -1: never
+	Best      float64 // the smallest one
+	BestStep  int
+	Worse     int  // measurements since
+	Early     bool // these were too many
+}
+
+// A Point is what is known of a step.
+type Point struct {
+	Step int     `json:"step"`
+	Loss float64 `json:"loss,omitzero"` // of what was learnt in it, before it
+	Rate float64 `json:"rate,omitzero"`
+	Norm float64 `json:"norm,omitzero"` // of the gradient
+	Held float64 `json:"held,omitzero"` // the held-out loss after it, where it was measured
+}
+
+// Source is the model's file, of which a Job has its identity.
+type Source struct {
+	File   *model.File
+	Pool   *kernel.Pool
+	Budget *mem.Budget
+}
+
+// New loads the model, and allocates all that a run needs, so that it does not fail for memory later. Where that does not
+// fit, chunks become smaller as far as examples allow; a *mem.LimitError says what is missing.
+func New(ctx context.Context, src Source, p *Plan) (_ *Job, err error) {
+	j := &Job{Plan: p, file: src.File.Identity(), pool: src.Pool, progress: progress{Evaluated: -1}}
+	defer func() {
+		if err != nil {
+			j.Close()
+		}
+	}()
+	survey, err := model.NewSurvey(src.File, kernel.KVTypes{K: kernel.KVF16, V: kernel.KVF16}, 0)
+	if err != nil {
+		return nil, err
+	}
+	j.model, err = survey.Load(model.Options{Pack: src.Pool.PackInto, Budget: src.Budget, Residency: model.Mapped, Until: ctx})
+	if err != nil {
+		return nil, err
+	}
+	for {
+		err := j.allocate(src)
+		var full *mem.LimitError
+		if err == nil {
+			return j, nil
+		}
+		if !errors.As(err, &full) || !p.shrink() {
+			return nil, err
+		}
+	}
+}
+
+func (j *Job) allocate(src Source) (err error) {
+	defer func() {
+		if err != nil {
+			j.release()
+		}
+	}()
+	adapter, err := model.NewTuned(j.model, j.Settings.LoRA, src.Budget)
+	if err != nil {
+		return err
+	}
+	j.trainer, err = model.NewTrainer(j.model, adapter, model.TrainerConfig{Pool: src.Pool, Budget: src.Budget, MaxTokens: j.MaxTokens})
+	if err != nil {
+		return err
+	}
+	if j.run, err = train.New(j.trainer, src.Pool, src.Budget, j.Texts, j.Config); err != nil {
+		return err
+	}
+	if len(j.Held) > 0 {
+		j.best, err = src.Budget.Alloc("the best adapter", uint64(len(adapter.Numbers())*4))
+	}
+	return err
+}
+
+// release frees what allocate has allocated.
+func (j *Job) release() {
+	if j.best != nil {
+		j.best.Close()
+	}
+	if j.run != nil {
+		j.run.Close()
+	}
+	if j.trainer != nil {
+		j.trainer.Close()
+	}
+	j.best, j.run, j.trainer = nil, nil, nil
+}
+
+// Close releases the memory. Closing again is a no-op.
+func (j *Job) Close() {
+	j.release()
+	if j.model != nil {
+		j.model.Close()
+	}
+	j.model = nil
+}
+
+// Size is what an adapter and its training take.
+type Size struct {
+	Matrices, Numbers int    // that are trained
+	Adapter           uint64 // bytes of its file, about
+	Memory            uint64 // bytes beside the model's weights
+	Checkpoint        uint64 // bytes of the file of Save, about
+}
+
+// Size returns what the Job takes.
+func (j *Job) Size() Size {
+	n := len(j.trainer.Adapter.Numbers())
+	s := Size{Matrices: j.trainer.Adapter.Matrices, Numbers: n, Adapter: uint64(4 * n), Checkpoint: uint64(12 * n)}
+	s.Memory = j.trainer.Bytes() + j.trainer.Adapter.Bytes() + j.run.Bytes()
+	if j.best != nil {
+		s.Memory += uint64(len(j.best.Bytes()))
+		s.Checkpoint += uint64(4 * n)
+	}
+	return s
+}
+
+// Measure computes the gradient of the first chunk, which is thrown away, and returns how many tokens a second that was, and
+// how long what is left of the run takes at this speed, about.
+func (j *Job) Measure(ctx context.Context) (speed float64, left time.Duration, err error) {
+	stop, done := stopOf(ctx)
+	defer done()
+	chunk, n := j.run.Peek(), 0
+	for _, x := range chunk {
+		n += len(x.Tokens)
+	}
+	start := time.Now()
+	if _, err := j.trainer.Gradient(chunk, stop); err != nil {
+		return 0, 0, stopped(ctx, err)
+	}
+	took := time.Since(start)
+	speed = float64(n) / max(took.Seconds(), 1e-9)
+	steps := j.Config.Steps - j.run.State().Taken
+	tokens := float64(steps*j.Config.Chunks) * j.tokensOfChunk()
+	if j.Every > 0 {
+		const forward = 4 // a loss takes a quarter of a gradient, about
+		tokens += float64(steps/j.Every+2) * float64(j.HeldOut.Tokens) / forward
+	}
+	return speed, time.Duration(tokens / speed * float64(time.Second)), nil
+}
+
+// tokensOfChunk returns how many tokens a chunk has on average.
+func (j *Job) tokensOfChunk() float64 {
+	return float64(j.Learnt.Tokens) / float64(train.Chunks(j.Texts, j.MaxTokens, j.Config.Seed, 1))
+}
+
+// Tokens returns how many tokens all steps learn from, about.
+func (j *Job) Tokens() float64 { return float64(j.Config.Steps*j.Config.Chunks) * j.tokensOfChunk() }
+
+// Events are called while a Job runs. Each may be nil.
+type Events struct {
+	Step func(train.Step)         // was taken
+	Held func(p Point, best bool) // the held-out loss was measured
+	Each func() error             // after each of these, when the Job may be saved; an error ends the run
+}
+
+// Taken returns how many steps were taken.
+func (j *Job) Taken() int { return j.run.State().Taken }
+
+// Base returns the held-out loss before the first step, which is that of the model without an adapter; ok: it was measured.
+func (j *Job) Base() (loss float64, ok bool) {
+	if len(j.Points) == 0 || j.Points[0].Step != 0 {
+		return 0, false
+	}
+	return j.Points[0].Held, true
+}
+
+// Run takes all steps that are left, unless the held-out loss does not get better any more, and ctx does not end. Then the
+// Job is as after the last whole step, and may be saved, or run again.
+func (j *Job) Run(ctx context.Context, e Events) error {
+	stop, done := stopOf(ctx)
+	defer done()
+	each := func() error {
+		if e.Each != nil {
+			return e.Each()
+		}
+		return nil
+	}
+	for {
+		taken := j.Taken()
+		if j.due(taken) && j.Evaluated < taken {
+			if err := j.measure(stop, e); err != nil {
+				return stopped(ctx, err)
+			}
+			if err := each(); err != nil {
+				return err
+			}
+		}
+		if j.run.Over() || j.Early {
+			return nil
+		}
+		s, err := j.run.Next(stop)
+		if err != nil {
+			if errors.Is(err, model.ErrNotFinite) {
+				err = fmt.Errorf("step %d: %w", s.Number, err)
+			}
+			return stopped(ctx, err)
+		}
+		j.Points = append(j.Points, Point{Step: s.Number, Loss: s.Loss, Rate: s.Rate, Norm: s.GradientNorm})
+		if e.Step != nil {
+			e.Step(s)
+		}
+		if err := each(); err != nil {
+			return err
+		}
+	}
+}
+
+// due reports whether the held-out loss is to be measured after a step.
+func (j *Job) due(taken int) bool {
+	return j.Every > 0 && (taken%j.Every == 0 || taken == j.Config.Steps)
+}
+
+// measure measures the held-out loss, and keeps the adapter if it is the best so far.
+func (j *Job) measure(stop *kernel.Stop, e Events) error {
+	loss, err := j.run.Loss(j.Held, stop)
+	if err != nil {
+		return err
+	}
+	taken := j.Taken()
+	if n := len(j.Points); n > 0 && j.Points[n-1].Step == taken {
+		j.Points[n-1].Held = loss
+	} else {
+		j.Points = append(j.Points, Point{Step: taken, Held: loss})
+	}
+	best := j.Evaluated < 0 || loss < j.Best
+	j.Evaluated = taken
+	if best {
+		j.Best, j.BestStep, j.Worse = loss, taken, 0
+		copy(mem.Float32s(j.best.Bytes()), j.run.State().Numbers)
+	} else if j.Worse++; j.Settings.Patience > 0 && j.Worse >= j.Settings.Patience {
+		j.Early = true
+	}
+	if e.Held != nil {
+		e.Held(j.Points[len(j.Points)-1], best)
+	}
+	return nil
+}
+
+// Numbers returns those of the best adapter, or of the latest where nothing was measured. They are memory of the Job.
+func (j *Job) Numbers() []float32 {
+	if j.Evaluated < 0 || j.best == nil {
+		return j.run.State().Numbers
+	}
+	return mem.Float32s(j.best.Bytes())[:len(j.run.State().Numbers)]
+}
+
+// stopOf returns a Stop that is set when ctx ends.
+func stopOf(ctx context.Context) (stop *kernel.Stop, done func()) {
+	stop = new(kernel.Stop)
+	cancel := context.AfterFunc(ctx, stop.Set)
+	return stop, func() { cancel() }
+}
+
+// stopped is the context's error where that is why something stopped.
+func stopped(ctx context.Context, err error) error {
+	if errors.Is(err, model.ErrStopped) && ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
+}
+
+// lossOf returns the points with a held-out loss.
+func lossOf(points []Point) []Point {
+	return slices.DeleteFunc(slices.Clone(points), func(p Point) bool { return p.Held == 0 })
+}

@@ -1,0 +1,112 @@
+package finetune
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/quern-llm/quern/go/model"
+	"github.com/quern-llm/quern/go/train"
+	"github.com/quern-llm/quern/go/train/data"
+)
+
+// A Plan is what is trained, and how. Nothing of the model's weights is needed to make it.
+type Plan struct {
+	Settings  Settings
+	Texts     []model.Text // that are learnt
+	Held      []model.Text // of which the loss is measured
+	Learnt    data.Counts  // of Texts
+	HeldOut   data.Counts  // of Held
+	MaxTokens int          // of a chunk
+	Config    train.Config
+	Every     int // steps between measurements; 0: there is nothing held out
+}
+
+// What a step has where Settings leave it open: a part of an epoch's tokens, within limits. Small data gets more steps, and
+// large data chunks with which products reach their full speed.
+const (
+	stepsOfEpoch         = 16
+	leastBatch, topBatch = 512, 8192
+)
+
+// NewPlan renders examples, and divides them into steps. held may be empty: then a share of the examples is held out. The
+// renderer's MaxTokens and Long are set here. longest is the most tokens that the model takes, 0 for any number.
+func NewPlan(r *data.Renderer, learn, held []data.Example, longest int, s Settings) (*Plan, error) {
+	if err := s.Check(); err != nil {
+		return nil, err
+	}
+	if s.Context == 0 {
+		s.Context = DefaultContext
+		if longest > 0 {
+			s.Context = min(s.Context, longest)
+		}
+	}
+	if longest > 0 && s.Context > longest {
+		return nil, fmt.Errorf("examples of %d tokens: the model was made for %d at most", s.Context, longest)
+	}
+	r.MaxTokens, r.Long = s.Context, s.Long
+	if len(held) == 0 {
+		learn, held = data.Split(learn, s.Share)
+	}
+	p := &Plan{Settings: s}
+	var err error
+	if p.Texts, p.Learnt, err = r.Render(learn); err != nil {
+		return nil, err
+	}
+	if p.Held, p.HeldOut, err = r.Render(held); err != nil {
+		return nil, err
+	}
+	if len(p.Texts) == 0 {
+		return nil, errors.New("no example has anything to learn within the tokens that it may have")
+	}
+	return p, p.divide(0)
+}
+
+// longest returns the tokens of the longest text.
+func (p *Plan) longest() (n int) {
+	for _, all := range [][]model.Text{p.Texts, p.Held} {
+		for _, x := range all {
+			n = max(n, len(x.Tokens))
+		}
+	}
+	return n
+}
+
+// divide decides what a step is: chunks of at most `most` tokens each, 0 for as many as a step has.
+func (p *Plan) divide(most int) error {
+	s, longest := &p.Settings, p.longest()
+	batch := s.Batch
+	if batch == 0 {
+		batch = min(max(p.Learnt.Tokens/stepsOfEpoch, leastBatch), topBatch)
+	}
+	p.MaxTokens = min(max(batch, longest), max(s.Context, longest))
+	if most > 0 {
+		p.MaxTokens = max(min(p.MaxTokens, most), longest)
+	}
+	p.MaxTokens = model.WholeBlocks(p.MaxTokens)
+	p.Config = train.Config{
+		Chunks: max((batch+p.MaxTokens/2)/p.MaxTokens, 1), Rate: s.Rate, Least: s.Least, Schedule: s.Schedule,
+		Decay: s.Decay, Clip: s.Clip, Seed: s.Seed, Steps: s.Steps,
+	}
+	if s.Steps == 0 {
+		chunks := train.Chunks(p.Texts, p.MaxTokens, s.Seed, s.Epochs)
+		p.Config.Steps = max((chunks+p.Config.Chunks-1)/p.Config.Chunks, 1)
+	}
+	if p.Config.Steps > maxSteps {
+		return fmt.Errorf("%d steps, want at most %d", p.Config.Steps, maxSteps)
+	}
+	p.Config.Warmup = min(int(math.Ceil(s.Warmup*float64(p.Config.Steps))), p.Config.Steps)
+	p.Every = 0
+	if len(p.Held) > 0 {
+		if p.Every = s.Every; p.Every == 0 {
+			p.Every = max(p.Config.Steps/10, 1)
+		}
+	}
+	return nil
+}
+
+// shrink makes chunks smaller, so that they take less memory, and reports whether it could.
+func (p *Plan) shrink() bool {
+	before := p.MaxTokens
+	return before/2 >= leastBatch && p.divide(before/2) == nil && p.MaxTokens < before
+}

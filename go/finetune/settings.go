@@ -1,0 +1,79 @@
+// Package finetune trains an adapter from beginning to end: it plans how examples are learnt in steps, says what that takes
+// before it begins, runs the steps, measures the loss on examples that are held out, keeps the best adapter, saves what a
+// run goes on from, and writes the results. It knows no terminal, no flags and no server; it reads and writes only the
+// files that it is told.
+package finetune
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/quern-llm/quern/go/model"
+	"github.com/quern-llm/quern/go/train"
+	"github.com/quern-llm/quern/go/train/data"
+)
+
+// Settings say how an adapter is trained. Defaults has good ones.
+type Settings struct {
+	LoRA model.LoRA
+
+	Epochs   int // over the examples, unless Steps says otherwise
+	Steps    int // 0: as many as Epochs are
+	Context  int // most tokens of an example; 0: DefaultContext, or the model's if that is shorter
+	Batch    int // tokens of a step; 0: by how many there are
+	Long     data.Long
+	Rate     float64
+	Least    float64 // what is left of it at the end, from 0 to 1
+	Warmup   float64 // of the steps, from 0 to 1
+	Schedule train.Schedule
+	Decay    float64
+	Clip     float64 // 0: gradients may have any norm
+	Seed     uint64
+
+	Share    float64 // of the examples that is held out where none are given for that
+	Every    int     // steps between measurements of the held-out loss; 0: a tenth of all
+	Patience int     // measurements without a better one after which the run ends; 0: it does not
+}
+
+// DefaultContext is the most tokens of an example where the settings leave it open.
+const DefaultContext = 2048
+
+// Defaults returns settings that suit most models and data. Adapters on all matrices, with an alpha of twice the rank: Biderman
+// et al. 2024, "LoRA Learns Less and Forgets Less"; the rate: Dettmers et al. 2023, "QLoRA".
+func Defaults() Settings {
+	return Settings{LoRA: model.LoRA{Rank: 16, Alpha: 32}, Epochs: 3, Long: data.Cut, Rate: 2e-4, Warmup: 0.03,
+		Clip: 1, Share: 0.05, Patience: 3}
+}
+
+// Limits of settings.
+const (
+	maxEpochs = 10_000
+	maxSteps  = 1 << 24
+	maxTokens = 1 << 20 // of an example or a step's chunk
+	maxBatch  = 1 << 28
+)
+
+// Check returns an error that names a setting that is out of range. What else there is to check, train and model do.
+func (s *Settings) Check() error {
+	within := func(x, low, high float64) bool { return x >= low && x <= high } // not NaN
+	switch {
+	case s.Steps == 0 && (s.Epochs < 1 || s.Epochs > maxEpochs):
+		return fmt.Errorf("%d epochs, want 1 to %d", s.Epochs, maxEpochs)
+	case s.Steps < 0 || s.Steps > maxSteps:
+		return fmt.Errorf("%d steps, want 1 to %d", s.Steps, maxSteps)
+	case s.Context < 0 || s.Context == 1 || s.Context > maxTokens:
+		return fmt.Errorf("examples of %d tokens, want 2 to %d", s.Context, maxTokens)
+	case s.Batch < 0 || s.Batch > maxBatch:
+		return fmt.Errorf("steps of %d tokens, want 1 to %d", s.Batch, maxBatch)
+	case !within(s.Rate, 1e-12, 10):
+		return fmt.Errorf("a rate of %v, want a number above 0, such as 2e-4", s.Rate)
+	case !within(s.Least, 0, 1) || !within(s.Warmup, 0, 1) || !within(s.Share, 0, 0.9) || !within(s.Decay, 0, 1):
+		return errors.New("shares of the rate, of the steps, of the examples, and decay: want numbers from 0 to 1")
+	case !within(s.Clip, 0, math.MaxFloat32):
+		return fmt.Errorf("gradients clipped to %v, want a norm such as 1, or 0 for none", s.Clip)
+	case s.Every < 0 || s.Patience < 0:
+		return errors.New("measurements and patience: want numbers from 0 on")
+	}
+	return nil
+}

@@ -1,0 +1,290 @@
+// Package data reads what a model is to learn from: conversations, prompts with their completions, texts, and pairs of a
+// better and a worse answer. It renders them to tokens with the weight of each in the loss, as the model sees them when it
+// is served. Files come from strangers: sizes are checked before anything is allocated, and each error names the file, the
+// line and the field.
+package data
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/quern-llm/quern/go/chat"
+)
+
+// An Example is something to learn from: a conversation, or a text after a prompt.
+type Example struct {
+	Where string // FILE:LINE
+	Turns []Turn // a conversation; nil: Prompt and Text
+	Tools []json.RawMessage
+
+	Prompt string // is not learnt
+	Text   string // is learnt; with an empty prompt it may be divided
+	Plain  bool   // names of control tokens in it are text
+}
+
+// A Turn is a message of a conversation.
+type Turn struct {
+	chat.Message
+	Learn bool // it is the assistant's, and learnt
+}
+
+// A Pair is two answers to one prompt, of which one is preferred. Only the answers are learnt.
+type Pair struct {
+	Where            string // FILE:LINE
+	Chosen, Rejected Example
+}
+
+// A Set is what files hold: either examples or pairs.
+type Set struct {
+	Examples []Example
+	Pairs    []Pair
+}
+
+// Limits of what is read.
+const (
+	MaxLine   = 64 << 20 // bytes of a record
+	MaxBytes  = 4 << 30  // of all files
+	MaxCount  = 1 << 24  // examples or pairs
+	maxNested = 8        // folders in folders
+)
+
+// Read reads files, and folders of them, in the given format; Auto finds out that of each file. The order is that of the
+// paths, in folders that of names.
+func Read(paths []string, f Format) (*Set, error) {
+	r := &reader{format: f, left: MaxBytes, set: &Set{}}
+	for _, path := range paths {
+		if err := r.path(path, 0); err != nil {
+			return nil, err
+		}
+	}
+	if len(r.set.Examples)+len(r.set.Pairs) == 0 {
+		return nil, fmt.Errorf("%s: no examples", strings.Join(paths, ", "))
+	}
+	return r.set, nil
+}
+
+// ReadFrom reads what one file, called name in errors, holds.
+func ReadFrom(in io.Reader, name string, f Format) (*Set, error) {
+	r := &reader{format: f, left: MaxBytes, set: &Set{}}
+	if err := r.read(in, name); err != nil {
+		return nil, err
+	}
+	if len(r.set.Examples)+len(r.set.Pairs) == 0 {
+		return nil, fmt.Errorf("%s: no examples", name)
+	}
+	return r.set, nil
+}
+
+type reader struct {
+	format Format
+	left   int64 // bytes that may still be read
+	set    *Set
+}
+
+func (r *reader) path(path string, depth int) error {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return err
+	case info.IsDir():
+		return r.folder(path, depth)
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%s is no file", path)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return r.read(f, path)
+}
+
+// folder reads the files of a folder, hidden ones excepted.
+func (r *reader) folder(path string, depth int) error {
+	if depth == maxNested {
+		return fmt.Errorf("%s: folders in %d others; give the inner one", path, depth)
+	}
+	entries, err := os.ReadDir(path) // sorted
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), ".") || e.Type()&^(fs.ModeDir|fs.ModeSymlink) != 0 {
+			continue
+		}
+		if err := r.path(filepath.Join(path, e.Name()), depth+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// read reads one file.
+func (r *reader) read(in io.Reader, name string) error {
+	limited := &io.LimitedReader{R: in, N: r.left + 1}
+	b := bufio.NewReaderSize(limited, 1<<16)
+	if start, _ := b.Peek(3); bytes.Equal(start, []byte("\ufeff")) {
+		_, _ = b.Discard(3) // it was peeked at
+	}
+	before, err := limited.N, error(nil)
+	if r.format == Plain || r.format == Auto && !looksLikeJSON(b) {
+		err = r.plain(b, name)
+	} else {
+		err = r.records(b, name)
+	}
+	if limited.N == 0 {
+		return fmt.Errorf("%s: more than %d GiB of data in all; give fewer files", name, MaxBytes>>30)
+	}
+	r.left -= before - limited.N
+	return err
+}
+
+// looksLikeJSON reports whether the first character that is no space begins an object, or a list of one.
+func looksLikeJSON(b *bufio.Reader) bool {
+	for n := 64; ; n *= 2 {
+		start, err := b.Peek(n)
+		text := bytes.TrimLeft(start, " \t\r\n")
+		if len(text) > 0 && text[0] == '{' {
+			return true
+		}
+		if len(text) > 0 && text[0] == '[' {
+			if text = bytes.TrimLeft(text[1:], " \t\r\n"); len(text) > 0 {
+				return text[0] == '{'
+			}
+		} else if len(text) > 0 {
+			return false
+		}
+		if err != nil || n >= 1<<16 {
+			return false
+		}
+	}
+}
+
+// plain reads a whole file as one text.
+func (r *reader) plain(in io.Reader, name string) error {
+	text, err := io.ReadAll(io.LimitReader(in, MaxLine+1))
+	switch {
+	case err != nil:
+		return err
+	case len(text) > MaxLine:
+		return fmt.Errorf("%s: a text of more than %d MiB; divide it into several files", name, MaxLine>>20)
+	case !utf8.Valid(text) || bytes.IndexByte(text, 0) >= 0:
+		return fmt.Errorf("%s is no text in UTF-8; give text files, or files of JSON", name)
+	case len(bytes.TrimSpace(text)) == 0:
+		return fmt.Errorf("%s is empty", name)
+	}
+	return r.add(name, record{examples: []Example{{Where: name, Text: string(text), Plain: true}}})
+}
+
+// records reads a file of JSON objects: one after the other, as lines have them, or in a list.
+func (r *reader) records(in *bufio.Reader, name string) error {
+	lines := &lineCounter{in: in, line: 1}
+	dec := newDecoder(lines)
+	format := r.format
+	for n := 1; ; n++ {
+		value, err := dec.next()
+		where := fmt.Sprintf("%s:%d", name, dec.line)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil && format == Auto {
+			format, err = detect(value)
+		}
+		var rec record
+		if err == nil {
+			rec, err = format.parse(value)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", where, err)
+		}
+		if err := r.add(where, rec); err != nil {
+			return err
+		}
+	}
+}
+
+// add appends what a record is.
+func (r *reader) add(where string, rec record) error {
+	for _, x := range rec.examples {
+		x.Where = where
+		r.set.Examples = append(r.set.Examples, x)
+	}
+	if p := rec.pair; p != nil {
+		p.Where, p.Chosen.Where, p.Rejected.Where = where, where, where
+		r.set.Pairs = append(r.set.Pairs, *p)
+	}
+	switch {
+	case len(r.set.Examples) > 0 && len(r.set.Pairs) > 0:
+		return fmt.Errorf("%s: pairs of answers and examples together; give the one or the other", where)
+	case len(r.set.Examples)+len(r.set.Pairs) > MaxCount:
+		return fmt.Errorf("%s: more than %d examples", where, MaxCount)
+	}
+	return nil
+}
+
+// hash is a number of an example that depends on what it holds alone.
+func (x *Example) hash() uint64 {
+	h := sha256.New()
+	for _, part := range append([]string{x.Prompt, x.Text}, tools(x)...) {
+		fmt.Fprintf(h, "%d %s\n", len(part), part)
+	}
+	for _, t := range x.Turns {
+		fmt.Fprintln(h, t.Learn)
+		_ = json.NewEncoder(h).Encode(t.Message) // strings and numbers alone, and a hash takes all bytes
+	}
+	return binary.BigEndian.Uint64(h.Sum(nil))
+}
+
+func tools(x *Example) (all []string) {
+	for _, t := range x.Tools {
+		all = append(all, string(t))
+	}
+	return all
+}
+
+// Split divides examples by a hash of each, so that none moves when others come: about a share of them is held out. Where
+// the share is above 0 at least one is held out, and at least one is not.
+func Split(all []Example, share float64) (learnt, held []Example) {
+	return split(all, share, (*Example).hash)
+}
+
+// SplitPairs is Split of pairs, by their prompts and answers.
+func SplitPairs(all []Pair, share float64) (learnt, held []Pair) {
+	return split(all, share, func(p *Pair) uint64 { return p.Chosen.hash() })
+}
+
+func split[T any](all []T, share float64, hash func(*T) uint64) (learnt, held []T) {
+	if share <= 0 || len(all) < 2 {
+		return all, nil
+	}
+	hashes := make([]uint64, len(all))
+	for i := range all {
+		hashes[i] = hash(&all[i])
+	}
+	limit := uint64(min(share, 1) * math.Nextafter(1<<64, 0))
+	limit = max(limit, slices.Min(hashes))
+	if limit >= slices.Max(hashes) {
+		limit = slices.Max(hashes) - min(slices.Max(hashes), 1)
+	}
+	for i, x := range all {
+		if hashes[i] <= limit {
+			held = append(held, x)
+		} else {
+			learnt = append(learnt, x)
+		}
+	}
+	return learnt, held
+}
