@@ -63,6 +63,7 @@ type Device struct {
 	engines map[*Engine]struct{}
 	loops   []*Loop              // in the order in which they began
 	loads   map[*Loop]sched.Load // of loops that have work
+	hushed  chan struct{}        // closed when there are none; nil: nobody waits for that
 	place   machine.Placement
 	callers map[*machine.Thread]struct{} // that have entered
 }
@@ -203,7 +204,7 @@ func (d *Device) load(l *Loop, load sched.Load) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if load == (sched.Load{}) {
-		delete(d.loads, l)
+		d.unload(l)
 	} else {
 		d.loads[l] = load
 	}

@@ -254,5 +254,5 @@ func (d *Device) end(l *Loop) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.loops = slices.DeleteFunc(d.loops, func(o *Loop) bool { return o == l })
-	delete(d.loads, l)
+	d.unload(l)
 }

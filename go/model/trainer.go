@@ -17,6 +17,8 @@ type TrainerConfig struct {
 	Budget    *mem.Budget
 	MaxTokens int        // of a chunk
 	Pooling   nn.Pooling // whose vectors, or with PoolRank whose scores, texts come to; PoolNone: to the losses of their tokens
+	// Between is called before each layer: others may use the pool meanwhile, and change how many threads it has. It may be nil.
+	Between func()
 }
 
 // A Text is a sequence of tokens to learn from, by itself: it begins at position 0.
@@ -48,9 +50,12 @@ type Trainer struct {
 	targets *kernel.Targets
 	regions []*mem.Region
 	tables  *mem.Reservation // of the batch
-	work    []byte           // scratch of all threads
-	saved   []float32        // the residual before each layer: [layers][MaxTokens][width]
-	width   int              // of the residual
+	work    *mem.Region      // scratch of all threads
+	scratch int              // of each
+	budget  *mem.Budget
+	between func()    // may be nil
+	saved   []float32 // the residual before each layer: [layers][MaxTokens][width]
+	width   int       // of the residual
 	maxTok  int
 	maxOut  int
 	texts   []Text  // of the batch
@@ -70,7 +75,7 @@ const maxChunk = 1 << 20
 // NewTrainer allocates a Trainer for the adapter, which it takes over. Errors name the architecture and the operation
 // that cannot be trained.
 func NewTrainer(m *Model, a *Tuned, c TrainerConfig) (*Trainer, error) {
-	t := &Trainer{Adapter: a, m: m, pool: c.Pool, maxTok: c.MaxTokens}
+	t := &Trainer{Adapter: a, m: m, pool: c.Pool, budget: c.Budget, between: c.Between, maxTok: c.MaxTokens}
 	if err := t.init(c); err != nil {
 		t.Close()
 		return nil, err
@@ -131,7 +136,7 @@ func (t *Trainer) init(c TrainerConfig) error {
 		return err
 	}
 	t.begin = forward.Begin
-	scratch := t.plans.scratch(c.MaxTokens)
+	t.scratch = t.plans.scratch(c.MaxTokens)
 	plan := func(what string, l reversed) (p backPlans, err error) {
 		if p.again, err = planned(t.program.bufs, l.again); err == nil {
 			p.back, err = planned(t.program.bufs, l.back)
@@ -139,7 +144,7 @@ func (t *Trainer) init(c TrainerConfig) error {
 		if err != nil {
 			return p, fmt.Errorf("%s cannot be trained: %s: %w", t.m.Config.Arch, what, err)
 		}
-		scratch = max(scratch, kernel.AlignUp(p.again.scratch(c.MaxTokens)), kernel.AlignUp(p.back.scratch(c.MaxTokens)))
+		t.scratch = max(t.scratch, kernel.AlignUp(p.again.scratch(c.MaxTokens)), kernel.AlignUp(p.back.scratch(c.MaxTokens)))
 		return p, nil
 	}
 	for il, l := range t.program.layers {
@@ -157,10 +162,10 @@ func (t *Trainer) init(c TrainerConfig) error {
 			return err
 		}
 	}
-	return t.allocate(c, scratch)
+	return t.allocate(c)
 }
 
-func (t *Trainer) allocate(c TrainerConfig, scratch int) error {
+func (t *Trainer) allocate(c TrainerConfig) error {
 	alloc := func(purpose string, n int) ([]byte, error) {
 		r, err := c.Budget.Alloc(purpose, uint64(n))
 		if err != nil {
@@ -182,7 +187,7 @@ func (t *Trainer) allocate(c TrainerConfig, scratch int) error {
 	if t.bufs, err = kernel.NewBuffers(t.program.bufs, room, data); err != nil {
 		return err
 	}
-	if t.work, err = alloc("activations of training", max(scratch*t.pool.Threads(), kernel.Align)); err != nil {
+	if err := t.fit(); err != nil {
 		return err
 	}
 	t.width = t.program.bufs[t.program.x].Width
@@ -204,6 +209,37 @@ func (t *Trainer) allocate(c TrainerConfig, scratch int) error {
 	return nil
 }
 
+// fit makes the scratch memory large enough for the threads that there are.
+func (t *Trainer) fit() error {
+	n := max(t.scratch*t.pool.Threads(), kernel.Align)
+	if t.work != nil && n <= len(t.work.Bytes()) {
+		return nil
+	}
+	work, err := t.budget.Alloc("activations of training", uint64(n))
+	if err != nil {
+		return err
+	}
+	if t.work != nil {
+		t.work.Close()
+	}
+	t.work = work
+	return nil
+}
+
+// pause lets others use the pool, if there are any, and returns ErrStopped once stop is set.
+func (t *Trainer) pause(stop *kernel.Stop) error {
+	if t.between != nil {
+		t.between()
+		if err := t.fit(); err != nil {
+			return err
+		}
+	}
+	if stop.IsSet() {
+		return ErrStopped
+	}
+	return nil
+}
+
 // reserve takes what the batch and the targets allocate out of the budget: their tables of KV blocks, and some numbers of
 // each token and text.
 func (t *Trainer) reserve(budget *mem.Budget) (err error) {
@@ -221,6 +257,9 @@ func (t *Trainer) Bytes() (n uint64) {
 	}
 	for _, r := range t.regions {
 		n += uint64(len(r.Bytes()))
+	}
+	if t.work != nil {
+		n += uint64(len(t.work.Bytes()))
 	}
 	return n
 }
@@ -250,10 +289,13 @@ func (t *Trainer) Close() {
 	for _, r := range t.regions {
 		r.Close()
 	}
+	if t.work != nil {
+		t.work.Close()
+	}
 	if t.tables != nil {
 		t.tables.Release()
 	}
-	t.regions = nil
+	t.regions, t.work = nil, nil
 	t.Adapter.Close()
 }
 
@@ -340,21 +382,24 @@ func total(losses [][]float64) (sum float64) {
 
 // forward runs the layers over the texts and, with keep, keeps what backward begins with.
 func (t *Trainer) forward(texts []Text, base, keep bool, stop *kernel.Stop) error {
+	if err := t.pause(stop); err != nil {
+		return err
+	}
 	if err := t.fill(texts, base); err != nil {
 		return err
 	}
 	n := len(t.batch.Tokens())
-	t.plans.begin.run(t.pool, t.bufs, t.batch, t.work)
+	t.plans.begin.run(t.pool, t.bufs, t.batch, t.work.Bytes())
 	before := -1
 	for i, l := range t.plans.layers {
-		if stop.IsSet() {
-			return ErrStopped
+		if err := t.pause(stop); err != nil {
+			return err
 		}
 		if il := t.plans.steps[i].layer; keep && il != before { // a layer may have several steps, or none
 			t.residual(il, n, func(saved, x []float32) { copy(saved, x) })
 			before = il
 		}
-		l.Run(t.pool, t.bufs, t.batch, t.work)
+		l.Run(t.pool, t.bufs, t.batch, t.work.Bytes())
 	}
 	for i := 0; i < n && keep; i++ {
 		clear(t.bufs.Row(t.program.dx, i))
@@ -378,17 +423,17 @@ func (t *Trainer) losses(back bool, stop *kernel.Stop) ([][]float64, error) {
 	}
 	of := t.of
 	for some := range slices.Chunk(t.rows, t.maxOut) {
-		if stop.IsSet() {
-			return nil, ErrStopped
+		if err := t.pause(stop); err != nil {
+			return nil, err
 		}
 		t.batch.SetOut(some)
-		t.output.again.run(t.pool, t.bufs, t.batch, t.work)
+		t.output.again.run(t.pool, t.bufs, t.batch, t.work.Bytes())
 		for i := range some {
 			sums[of[i]][0] += float64(t.bufs.Row(t.program.loss, i)[0])
 		}
 		of = of[len(some):]
 		if back {
-			t.output.back.run(t.pool, t.bufs, t.batch, t.work)
+			t.output.back.run(t.pool, t.bufs, t.batch, t.work.Bytes())
 		}
 	}
 	return sums, allFinite(sums)
@@ -412,12 +457,12 @@ func (t *Trainer) backward(stop *kernel.Stop) error {
 	}
 	n := len(t.batch.Tokens())
 	for il, l := range slices.Backward(t.layers) {
-		if stop.IsSet() {
-			return ErrStopped
+		if err := t.pause(stop); err != nil {
+			return err
 		}
 		t.residual(il, n, func(saved, x []float32) { copy(x, saved) })
-		l.again.run(t.pool, t.bufs, t.batch, t.work)
-		l.back.run(t.pool, t.bufs, t.batch, t.work)
+		l.again.run(t.pool, t.bufs, t.batch, t.work.Bytes())
+		l.back.run(t.pool, t.bufs, t.batch, t.work.Bytes())
 	}
 	return t.m.Damaged()
 }

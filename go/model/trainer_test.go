@@ -326,3 +326,42 @@ func TestAdapterRefusals(t *testing.T) {
 		}
 	}
 }
+
+// Others may use the pool between two layers, and change its threads: there is memory for as many as there are then, and the
+// bits stay.
+func TestThreadsChangeBetweenLayers(t *testing.T) {
+	m, tr, err := trainer(t, llamaFile, LoRA{Rank: 4, Alpha: 8}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := someTexts(m.Config)
+	loss, err := tr.Gradient(texts, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, bytes, calls := slices.Clone(tr.Adapter.Gradient()), tr.Bytes(), 0
+	tr.between = func() {
+		calls++
+		if err := tr.pool.Resize(1+calls%4, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if again, err := tr.Gradient(texts, nil); err != nil || again != loss || !slices.Equal(tr.Adapter.Gradient(), want) {
+		t.Errorf("loss %v, %v, want %v, or another gradient", again, err, loss)
+	}
+	if layers := len(tr.layers); calls < 2*layers {
+		t.Errorf("others could use the pool %d times, want twice in each of %d layers", calls, layers)
+	}
+	if tr.Bytes() <= bytes {
+		t.Errorf("%d bytes for 4 threads, %d for one", tr.Bytes(), bytes)
+	}
+	tr.budget.SetLimit(tr.budget.Used(), "test")
+	tr.between = func() {
+		if err := tr.pool.Resize(9, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := tr.Gradient(texts, nil); !errors.As(err, new(*mem.LimitError)) {
+		t.Errorf("no memory for 9 threads: error %v", err)
+	}
+}

@@ -110,11 +110,11 @@ func (t *Trainer) unpool(gradients [][]float64, stop *kernel.Stop) error {
 func (t *Trainer) eachRow(stop *kernel.Stop, then parts, do func(text, row int, times float64)) error {
 	of, last, at := t.of, -1, 0 // at: the number of a token in its text, of those that are pooled
 	for some := range slices.Chunk(t.rows, t.maxOut) {
-		if stop.IsSet() {
-			return ErrStopped
+		if err := t.pause(stop); err != nil {
+			return err
 		}
 		t.batch.SetOut(some)
-		t.output.again.run(t.pool, t.bufs, t.batch, t.work)
+		t.output.again.run(t.pool, t.bufs, t.batch, t.work.Bytes())
 		for i, text := range of[:len(some)] {
 			if text != last {
 				last, at = text, 0
@@ -123,7 +123,7 @@ func (t *Trainer) eachRow(stop *kernel.Stop, then parts, do func(text, row int, 
 			do(text, i, times)
 			at++
 		}
-		then.run(t.pool, t.bufs, t.batch, t.work)
+		then.run(t.pool, t.bufs, t.batch, t.work.Bytes())
 		of = of[len(some):]
 	}
 	return nil
@@ -148,13 +148,13 @@ func (t *Trainer) give(gradients [][]float64) (all [][]float64) {
 		for i, v := range vectors[at : at+n] {
 			put(g.in.x, i, v)
 		}
-		t.pooling.plans.again.run(t.pool, t.bufs, t.batch, t.work)
+		t.pooling.plans.again.run(t.pool, t.bufs, t.batch, t.work.Bytes())
 		from := g.out
 		if gradients != nil {
 			for i, v := range gradients[at : at+n] {
 				put(g.out.d, i, v)
 			}
-			t.pooling.plans.back.run(t.pool, t.bufs, t.batch, t.work)
+			t.pooling.plans.back.run(t.pool, t.bufs, t.batch, t.work.Bytes())
 			from = outRows{x: g.in.d, width: t.program.rows.width}
 		}
 		for i := range n {
