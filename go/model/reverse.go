@@ -21,7 +21,8 @@ import (
 type reversal struct {
 	p         *nn.Program
 	train     map[string]*lowRank // by the name of the matrix
-	x         kernel.Buf          // the residual
+	weights   *gradients          // of all weights; nil: they stay
+	x, dx     kernel.Buf          // the residual, and gradients of it
 	capped    kernel.Buf          // logits, whose Softcap the loss reverses
 	pool      map[kernel.BufSpec][]kernel.Buf
 	used      map[kernel.BufSpec]int // in this list
@@ -74,16 +75,21 @@ type rewriting struct {
 	loss   kernel.Buf // rows of one column
 	rows   outRows    // of vectors
 	given  given      // what is made of pooled ones, if anything
+
+	embedding reversed // nothing, where no table is trained
 }
 
-// reverse rewrites the program of the adapters, whose matrices are also in train. targets are of a batch's tokens; with
-// vectors, what is pooled counts in place of the loss. arch names the architecture in errors.
-func reverse(p *nn.Program, arch string, train map[string]*lowRank, targets *kernel.Targets, vectors *pooling) (*rewriting, error) {
+// reverse rewrites the program of what is trained. targets are of a batch's tokens; with vectors, what is pooled counts in
+// place of the loss. arch names the architecture in errors.
+func reverse(p *nn.Program, arch string, tuned *Tuned, targets *kernel.Targets, vectors *pooling) (*rewriting, error) {
 	to := *p
 	to.Bufs = slices.Clone(p.Bufs)
 	r := &reversal{
-		p: &to, train: train, capped: kernel.NoBuf, pool: map[kernel.BufSpec][]kernel.Buf{}, steady: map[kernel.Buf]bool{},
+		p: &to, train: tuned.low, capped: kernel.NoBuf, pool: map[kernel.BufSpec][]kernel.Buf{}, steady: map[kernel.Buf]bool{},
 		seen: map[string]bool{},
+	}
+	if tuned.whole != nil {
+		r.weights = tuned.gradients()
 	}
 	name := nn.Logits
 	if vectors != nil {
@@ -99,6 +105,7 @@ func reverse(p *nn.Program, arch string, train map[string]*lowRank, targets *ker
 		}
 	}
 	w := &rewriting{x: r.x, dx: r.add(kernel.BufSpec{Kind: kernel.Floats, Width: to.Bufs[r.x].Width})}
+	r.dx = w.dx
 	w.loss = r.add(kernel.BufSpec{Kind: kernel.Floats, Rows: kernel.OutRows, Width: kernel.Panel})
 	for il, ops := range p.Layers {
 		l, err := r.list(ops, w.dx)
@@ -118,9 +125,17 @@ func reverse(p *nn.Program, arch string, train map[string]*lowRank, targets *ker
 	if r.twice != "" {
 		return nil, fmt.Errorf("%s cannot be trained: %q is multiplied at two places", arch, r.twice)
 	}
-	for _, name := range slices.Sorted(maps.Keys(train)) {
+	for _, name := range slices.Sorted(maps.Keys(r.train)) {
 		if !r.seen[name] {
 			return nil, fmt.Errorf("%s cannot be trained: no layer multiplies %q", arch, name)
+		}
+	}
+	if r.weights != nil {
+		if w.embedding, err = r.embeddings(); err != nil {
+			return nil, fmt.Errorf("%s cannot be trained: its embeddings: %w", arch, err)
+		}
+		if err := r.weights.missed(); err != nil {
+			return nil, fmt.Errorf("%s cannot be trained: %w", arch, err)
 		}
 	}
 	w.bufs = to.Bufs
@@ -147,6 +162,24 @@ func (r *reversal) output(name string) (nn.Output, error) {
 func (r *reversal) add(spec kernel.BufSpec) kernel.Buf {
 	r.p.Bufs = append(r.p.Bufs, spec)
 	return kernel.Buf(len(r.p.Bufs) - 1)
+}
+
+// embeddings rewrites what makes the residual before the first layer.
+func (r *reversal) embeddings() (reversed, error) {
+	r.begin(r.dx)
+	delete(r.now, r.x)
+	for _, op := range r.p.Begin {
+		if _, ok := op.(kernel.RopeTable); ok {
+			continue
+		}
+		if in, ok := op.(kernel.Input); ok && !in.Clear { // texts bring no rows
+			continue
+		}
+		if err := r.keep(op); err != nil {
+			return reversed{}, err
+		}
+	}
+	return r.end()
 }
 
 // begin starts a list, in which all buffers of earlier lists are free.
@@ -242,6 +275,9 @@ func (r *reversal) fresh(spec kernel.BufSpec, width int) kernel.Buf {
 func (r *reversal) anew(b kernel.Buf) kernel.Buf {
 	to := r.fresh(r.p.Bufs[b], r.p.Bufs[b].Width)
 	r.now[b] = to
+	if b == r.x {
+		r.gradients[to] = r.dx
+	}
 	return to
 }
 
@@ -358,6 +394,13 @@ func (r *reversal) activations(act kernel.Act, m *made) (kernel.Act, []kernel.Bu
 		r.acts[to[kind]] = m
 		writes = append(writes, to[kind])
 	}
+	if r.weights != nil && m.floats == kernel.NoBuf { // gradients of weights are of floats
+		spec := r.p.Bufs[writes[0]]
+		spec.Kind = kernel.ActF32
+		m.floats = r.fresh(spec, spec.Width)
+		to[kernel.ActF32], r.acts[m.floats] = m.floats, m
+		writes = append(writes, m.floats)
+	}
 	return to, writes
 }
 
@@ -393,6 +436,8 @@ func (r *reversal) keepOp(op kernel.Op) error {
 		return r.attend(op)
 	case kernel.Gather:
 		return r.gather(op)
+	case kernel.Embed:
+		return r.embed(op)
 	}
 	return errNoRule
 }

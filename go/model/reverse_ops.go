@@ -2,6 +2,7 @@ package model
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -29,6 +30,12 @@ func (r *reversal) norm(op kernel.Norm) error {
 	r.then(func() error {
 		dy, err := r.given(m.gradients)
 		if err != nil {
+			return err
+		}
+		if err := r.normWeights(kernel.NormRows{
+			Src: src, SrcCol: op.SrcCol, Rows: op.Rows, Cols: op.Cols, Segs: 1, Kind: op.Kind, Weight: op.Weight,
+			Bias: op.Bias, Eps: op.Eps, Scale: 1,
+		}, dy); err != nil {
 			return err
 		}
 		r.back = append(r.back, kernel.BackNorm{
@@ -69,6 +76,9 @@ func (r *reversal) normRows(op kernel.NormRows) error {
 	r.then(func() error {
 		dy, err := r.given(to)
 		if err != nil {
+			return err
+		}
+		if err := r.normWeights(op, dy); err != nil {
 			return err
 		}
 		r.back = append(r.back, kernel.BackNorm{
@@ -271,6 +281,9 @@ func (r *reversal) product(op kernel.Matmul, from *made) {
 			r.back = append(r.back,
 				kernel.ToAct{Act: kernel.Act{kernel.ActBF16: act}, Src: dy.Buf, SrcCol: dy.Col, Rows: op.Rows, Cols: p.Out},
 				kernel.BackX{Dst: from.gradients, Act: act, Rows: op.Rows, Matrix: p.Matrix, Add: !r.first(from.gradients), Scale: scale})
+			if err := r.matrixWeights(op, p, dy, from); err != nil {
+				return err
+			}
 			l, ok := r.train[p.Name]
 			if !ok {
 				continue
@@ -324,6 +337,9 @@ func (r *reversal) storeKV(op kernel.StoreKV) error {
 	if op.QueriesOnly || op.InKeys || len(op.Tiers) > 0 {
 		return errNoRule
 	}
+	if err := r.headNorms(&op); err != nil {
+		return err
+	}
 	was := kernel.NoBuf
 	var buf kernel.Buf
 	var err error
@@ -355,6 +371,9 @@ func (r *reversal) attend(op kernel.Attend) error {
 	if op.InKeys || len(op.Tiers) > 0 || op.Side != kernel.AnySide || op.Sight != kernel.NoSight ||
 		op.Beyond != 0 || op.Bias.By != nil || op.Relative.At != nil || op.Best != 0 || op.Entries.Every != 0 {
 		return errNoRule
+	}
+	if r.weights != nil && op.Sinks != nil {
+		return errors.New("gradients of sinks are not known yet")
 	}
 	qkv, err := r.at(op.QKV)
 	if err != nil {
@@ -414,6 +433,10 @@ func buffersOf(op kernel.Op) []kernel.Buf {
 	switch op := op.(type) {
 	case kernel.BackNorm:
 		return []kernel.Buf{op.X.Buf}
+	case kernel.NormRows:
+		return []kernel.Buf{op.Src}
+	case kernel.BackW:
+		return []kernel.Buf{op.Act}
 	case kernel.BackLow:
 		return []kernel.Buf{op.Act}
 	case kernel.BackGate:

@@ -30,8 +30,8 @@ type Text struct {
 }
 
 // A Trainer computes what texts come to, their outcomes: the losses of their tokens, or vectors; and gradients of what is made of
-// these with respect to the numbers of an adapter, through a model whose weights
-// are in its file's pages (Mapped). Its forward pass is that of a Runner with the adapter, bit for bit: the same plans.
+// these with respect to the numbers of an adapter, or to all weights, through a model whose weights are in its file's pages
+// (Mapped). Its forward pass is that of a Runner, with the adapter, bit for bit: the same plans.
 // Only the residual before each layer is kept; the backward pass makes the rest again, layer by layer. Nothing depends on
 // the number of threads. It is not safe for concurrent use.
 type Trainer struct {
@@ -61,6 +61,8 @@ type Trainer struct {
 	texts   []Text  // of the batch
 	rows    []int32 // of the batch's tokens, those with an output
 	of      []int   // the text of each
+
+	embedding backPlans // nothing, where no table is trained
 }
 
 // backPlans are the plans of a reversed.
@@ -72,8 +74,8 @@ const trainerRows = 64 << 20
 // maxChunk is the most tokens of a chunk: lengths computed from it do not overflow.
 const maxChunk = 1 << 20
 
-// NewTrainer allocates a Trainer for the adapter, which it takes over. Errors name the architecture and the operation
-// that cannot be trained.
+// NewTrainer allocates a Trainer for the adapter, or for all weights of m, and takes it over. Errors name the architecture
+// and the operation that cannot be trained.
 func NewTrainer(m *Model, a *Tuned, c TrainerConfig) (*Trainer, error) {
 	t := &Trainer{Adapter: a, m: m, pool: c.Pool, budget: c.Budget, between: c.Between, maxTok: c.MaxTokens}
 	if err := t.init(c); err != nil {
@@ -117,7 +119,7 @@ func (t *Trainer) init(c TrainerConfig) error {
 	if err := t.reserve(c.Budget); err != nil {
 		return err
 	}
-	adapted, err := adapt(t.m.program, []*Adapter{t.Adapter.adapter})
+	adapted, err := t.Adapter.program(t.m)
 	if err != nil {
 		return err
 	}
@@ -127,7 +129,7 @@ func (t *Trainer) init(c TrainerConfig) error {
 			return err
 		}
 	}
-	if t.program, err = reverse(adapted, t.m.Config.Arch, t.Adapter.low, t.targets, t.pooling); err != nil {
+	if t.program, err = reverse(adapted, t.m.Config.Arch, t.Adapter, t.targets, t.pooling); err != nil {
 		return err
 	}
 	forward := *adapted // without what is computed of the residual: the second half makes it
@@ -155,6 +157,9 @@ func (t *Trainer) init(c TrainerConfig) error {
 		}
 	}
 	if t.output, err = plan("its output", t.program.output); err != nil {
+		return err
+	}
+	if t.embedding, err = plan("its embeddings", t.program.embedding); err != nil {
 		return err
 	}
 	if t.pooling != nil && t.pooling.after != "" {
@@ -269,7 +274,7 @@ func (t *Trainer) Close() {
 	if t.plans != nil {
 		t.plans.close()
 	}
-	all := append(t.layers, t.output)
+	all := append(t.layers, t.output, t.embedding)
 	if t.pooling != nil {
 		all = append(all, t.pooling.plans)
 	}
@@ -404,6 +409,9 @@ func (t *Trainer) forward(texts []Text, base, keep bool, stop *kernel.Stop) erro
 	for i := 0; i < n && keep; i++ {
 		clear(t.bufs.Row(t.program.dx, i))
 	}
+	if keep { // gradients are added from the output on
+		clear(t.Adapter.gradient)
+	}
 	return nil
 }
 
@@ -451,7 +459,6 @@ func allFinite(all [][]float64) error {
 
 // backward computes the gradient of the adapter's numbers, from those of the residual after the layers.
 func (t *Trainer) backward(stop *kernel.Stop) error {
-	clear(t.Adapter.gradient)
 	if len(t.rows) == 0 {
 		return t.m.Damaged()
 	}
@@ -464,6 +471,8 @@ func (t *Trainer) backward(stop *kernel.Stop) error {
 		l.again.run(t.pool, t.bufs, t.batch, t.work.Bytes())
 		l.back.run(t.pool, t.bufs, t.batch, t.work.Bytes())
 	}
+	t.embedding.again.run(t.pool, t.bufs, t.batch, t.work.Bytes())
+	t.embedding.back.run(t.pool, t.bufs, t.batch, t.work.Bytes())
 	return t.m.Damaged()
 }
 
@@ -479,6 +488,9 @@ func (t *Trainer) residual(il, n int, do func(saved, x []float32)) {
 func (t *Trainer) fill(texts []Text, base bool) error {
 	t.batch.Reset()
 	t.texts, t.rows, t.of = texts, t.rows[:0], t.of[:0]
+	if base && t.Adapter.whole != nil {
+		return errors.New("the weights that training began with are not kept: only an adapter can be left out")
+	}
 	scale := float32(1)
 	if base {
 		scale = 0
@@ -503,7 +515,9 @@ func (t *Trainer) fill(texts []Text, base bool) error {
 			block++
 		}
 		t.batch.AddSeq(slices.Repeat([][]int32{units}, len(t.m.program.Groups))...)
-		t.batch.Adapt([]int32{0}, []float32{scale})
+		if t.Adapter.whole == nil {
+			t.batch.Adapt([]int32{0}, []float32{scale})
+		}
 		t.batch.Second(x.Second)
 		for i, id := range x.Tokens {
 			if id < 0 || int(id) >= t.m.Config.NVocab {

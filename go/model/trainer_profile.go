@@ -14,7 +14,7 @@ func (t *Trainer) Measure(on bool) {
 		threads = t.pool.Threads()
 	}
 	plans := slices.Concat(t.plans.begin, t.plans.layers)
-	for _, p := range append(t.layers, t.output) {
+	for _, p := range append(t.layers, t.output, t.embedding) {
 		plans = slices.Concat(plans, p.again, p.back)
 	}
 	for _, p := range plans {
@@ -49,5 +49,7 @@ func (t *Trainer) Profile() []OpProfile {
 		add(il, true, p.again, t.program.layers[il].again)
 		add(il, false, p.back, t.program.layers[il].back)
 	}
+	add(-1, true, t.embedding.again, t.program.embedding.again)
+	add(-1, false, t.embedding.back, t.program.embedding.back)
 	return all
 }

@@ -26,10 +26,11 @@ type LoRA struct {
 // DefaultTargets are the matrices of attention and of the feed-forward, those of them that a model has.
 var DefaultTargets = []string{"attn_q", "attn_k", "attn_v", "attn_qkv", "attn_output", "ffn_gate", "ffn_up", "ffn_down"}
 
-// A Tuned is an adapter in training: its numbers, the gradient of these, and what passes multiply with.
+// A Tuned is numbers in training, the gradient of these, and what passes multiply with: an adapter, or all weights of a model.
 type Tuned struct {
 	Matrices int
 
+	whole    *whole // nil: an adapter, which all below but the numbers is of
 	lora     LoRA
 	alpha    float32             // as a file has it
 	names    []string            // of the model's matrices, in order
@@ -40,15 +41,18 @@ type Tuned struct {
 	gradient []float32
 }
 
-// Numbers returns the numbers of all matrices in the order of the model's, of each A and then B, row by row: the memory that
-// steps change. Moved makes changes count.
+// Numbers returns the numbers: the memory that steps change. Moved makes changes count. Those of an adapter are of all matrices
+// in the order of the model's, of each A and then B, row by row.
 func (a *Tuned) Numbers() []float32 { return mem.Float32s(a.numbers) }
 
 // Gradient returns the gradient of the numbers that Trainer.Gradient has computed, until it does so again.
 func (a *Tuned) Gradient() []float32 { return a.gradient }
 
-// Form returns what makes adapters those of the same matrices, with the same meaning of numbers.
+// Form returns what gives numbers the same meaning: it is the same for the same matrices of an adapter, or tensors of a model.
 func (a *Tuned) Form() string {
+	if a.whole != nil {
+		return a.whole.form()
+	}
 	form := fmt.Sprintf("rank %d, alpha %v:", a.lora.Rank, a.alpha)
 	for _, name := range a.names {
 		form += fmt.Sprintf(" %s %d %d", name, a.low[name].in, a.low[name].out)
@@ -192,6 +196,9 @@ func random(x []float32, seed, number uint64, n int) {
 
 // Moved makes passes use the Numbers as they are now.
 func (a *Tuned) Moved(pool *kernel.Pool) error {
+	if a.whole != nil {
+		return a.whole.moved(a.Numbers(), pool.Threads())
+	}
 	at := 0
 	for _, name := range a.names {
 		to := a.adapter.low[name]
@@ -207,7 +214,7 @@ func (a *Tuned) Moved(pool *kernel.Pool) error {
 	return nil
 }
 
-// Bytes returns the memory of the adapter.
+// Bytes returns the memory of the numbers, their gradient, and what passes multiply with.
 func (a *Tuned) Bytes() (n uint64) {
 	for _, r := range a.regions {
 		n += uint64(len(r.Bytes()))
@@ -217,6 +224,9 @@ func (a *Tuned) Bytes() (n uint64) {
 
 // Close releases the memory. Closing again is a no-op.
 func (a *Tuned) Close() {
+	if a.whole != nil {
+		a.whole.close()
+	}
 	for _, r := range a.regions {
 		r.Close()
 	}
@@ -233,9 +243,12 @@ func writeFloats(out io.Writer, x []float32) error {
 	return nil
 }
 
-// Write returns the adapter with these numbers as a file of GGUF, as OpenAdapter and llama.cpp read it. numbers are as
-// many as Numbers, which they may be, and must stay until the file is written.
+// Write returns a file of GGUF with these numbers: the adapter, as OpenAdapter and llama.cpp read it, or the model. numbers are
+// as many as Numbers, which they may be, and must stay until the file is written.
 func (a *Tuned) Write(arch string, numbers []float32) *gguf.Writer {
+	if a.whole != nil {
+		return a.whole.write(numbers)
+	}
 	w := gguf.NewWriter()
 	w.Set("general.type", "adapter")
 	w.Set("general.architecture", arch)

@@ -1,0 +1,249 @@
+package model
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/quern-llm/quern/go/gguf"
+	"github.com/quern-llm/quern/go/internal/testdata"
+	"github.com/quern-llm/quern/go/kernel"
+	"github.com/quern-llm/quern/go/mem"
+)
+
+// wholeTrainer opens all weights of the model at path for training.
+func wholeTrainer(tb testing.TB, path string, w Whole, threads int) (*Trainer, error) {
+	tb.Helper()
+	f, err := OpenFile(path)
+	if err != nil {
+		return nil, err
+	}
+	tb.Cleanup(func() { f.Close() })
+	pool, err := kernel.NewPool(threads, nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(pool.Close)
+	budget := mem.NewBudget(1<<32, "")
+	w.KV = kvF32
+	a, err := NewWhole(f, w, pool, budget)
+	if err != nil {
+		return nil, err
+	}
+	t, err := NewTrainer(a.Model(), a, TrainerConfig{Pool: pool, Budget: budget, MaxTokens: 96})
+	if err != nil {
+		return nil, err
+	}
+	tb.Cleanup(t.Close)
+	return t, nil
+}
+
+func normOf(x []float32) float64 {
+	sum := 0.0
+	for _, v := range x {
+		sum += float64(v) * float64(v)
+	}
+	return math.Sqrt(sum)
+}
+
+// wholeDiffers compares the gradient, along each tensor by itself, with differences of the loss. It returns the largest
+// difference as a share of the tensor's gradient and a part of the whole one, and where that is.
+func wholeDiffers(tb testing.TB, t *Trainer, texts []Text) (most float64, where string) {
+	tb.Helper()
+	a := t.Adapter
+	if _, err := t.Gradient(texts, nil); err != nil {
+		tb.Fatal(err)
+	}
+	numbers := a.Numbers()
+	gradient, was := slices.Clone(a.Gradient()), slices.Clone(numbers)
+	total := normOf(gradient)
+	every := len(a.whole.weights)/50 + 1
+	for i := range a.whole.weights {
+		w := &a.whole.weights[i]
+		own := gradient[w.at : w.at+w.n]
+		length := normOf(own)
+		if i%every != 0 || length == 0 {
+			continue
+		}
+		loss := func(h float64) float64 {
+			for i, d := range own {
+				numbers[w.at+i] = was[w.at+i] + float32(h*float64(d)/length)
+			}
+			if err := a.Moved(t.pool); err != nil {
+				tb.Fatal(err)
+			}
+			loss, err := t.Loss(texts, nil)
+			if err != nil {
+				tb.Fatal(err)
+			}
+			return loss
+		}
+		step := 0.01 * min(1, normOf(was[w.at:w.at+w.n]))
+		measured := (loss(step) - loss(-step)) / (2 * step)
+		copy(numbers[w.at:w.at+w.n], was[w.at:])
+		if d := math.Abs(measured-length) / (length + 0.05*total); d >= most {
+			most, where = d, fmt.Sprintf("%s: %.5f measured, %.5f computed, of %.5f", w.Name, measured, length, total)
+		}
+	}
+	return most, where
+}
+
+// wholeFile has the small models of which all weights are trained.
+const wholeFile = "testdata/trained_whole.txt"
+
+// Gradients of all weights of small models of every architecture that can be trained are what differences of the loss are,
+// tensor by tensor. The others are refused in a line.
+func TestGradientOfAllWeightsOfEveryArchitecture(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(testdata.Path(t, "archs"), "*.gguf"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d models: %v", len(files), err)
+	}
+	own, err := filepath.Glob("testdata/archs/*.gguf")
+	if err != nil || len(own) == 0 {
+		t.Fatalf("%d models of our own: %v", len(own), err)
+	}
+	var lines []string
+	for _, path := range append(files, own...) {
+		name := strings.TrimSuffix(filepath.Base(path), ".gguf")
+		t.Run(name, func(t *testing.T) {
+			tr, err := wholeTrainer(t, path, Whole{}, 1)
+			if err != nil {
+				if !strings.Contains(err.Error(), "cannot be trained") || strings.Contains(err.Error(), "\n") {
+					t.Errorf("refused by %v", err)
+				}
+				return
+			}
+			lines = append(lines, name+"\n")
+			most, where := wholeDiffers(t, tr, someTexts(tr.m.Config))
+			t.Logf("%.4f of the gradient at most: %s", most, where)
+			if most > 0.02 {
+				t.Errorf("%.4f of the gradient: %s", most, where)
+			}
+		})
+	}
+	slices.Sort(lines)
+	if *updateTrained {
+		if err := os.WriteFile(wholeFile, []byte(strings.Join(lines, "")), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(wholeFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(lines, ""); got != string(want) {
+		t.Errorf("what is trained differs from %s, which -update-trained writes:\n%s", wholeFile, got)
+	}
+}
+
+// typed returns a Whole whose matrices have a type.
+func typed(typ gguf.Type) Whole {
+	return Whole{Type: func(t *gguf.Tensor) gguf.Type {
+		if t.Dims[0]%256 != 0 && typ.BlockElems() > 1 {
+			return gguf.Q8_0
+		}
+		return typ
+	}}
+}
+
+// What is trained is the file that is written: its losses, loaded anew, have the bits of the trainer's, for each type that
+// weights are rounded to, also after they moved.
+func TestWholeModelIsWhatIsWritten(t *testing.T) {
+	for _, typ := range []gguf.Type{gguf.F32, gguf.BF16, gguf.Q4_K} {
+		tr, err := wholeTrainer(t, llamaFile, typed(typ), 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts := someTexts(tr.m.Config)
+		if _, err := tr.Gradient(texts, nil); err != nil {
+			t.Fatal(err)
+		}
+		a := tr.Adapter
+		for i, d := range a.Gradient() {
+			a.Numbers()[i] -= 0.01 * d
+		}
+		if err := a.Moved(tr.pool); err != nil {
+			t.Fatal(err)
+		}
+		want, err := tr.Loss(texts, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b bytes.Buffer
+		if _, err := a.Write("llama", a.Numbers()).WriteTo(&b); err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(t.TempDir(), "written.gguf")
+		if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		_, again, err := trainer(t, path, LoRA{Rank: 1, Alpha: 1}, 1) // an adapter of zeros changes nothing
+		if err != nil {
+			t.Fatal(err)
+		}
+		clear(again.Adapter.Numbers())
+		if err := again.Adapter.Moved(again.pool); err != nil {
+			t.Fatal(err)
+		}
+		got, err := again.Loss(texts, nil)
+		if err != nil || got != want {
+			t.Errorf("%v: a loss of %v, %v in training: %v", typ, got, want, err)
+		}
+	}
+}
+
+// Gradients of all weights are the same bytes for any number of threads and each instruction set.
+func TestWholeGradientIsTheSameEverywhere(t *testing.T) {
+	defer kernel.Init(kernel.CPU())
+	for _, typ := range []gguf.Type{gguf.F32, gguf.Q4_K} {
+		var want []byte
+		for _, isa := range kernel.Ladder(kernel.CPU()) {
+			kernel.Init(isa)
+			for threads := range 3 {
+				tr, err := wholeTrainer(t, llamaFile, typed(typ), threads+1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				loss, err := tr.Gradient(someTexts(tr.m.Config), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got := fmt.Appendf(nil, "%x %x", loss, tr.Adapter.Gradient())
+				if want == nil {
+					want = got
+				}
+				if !bytes.Equal(got, want) {
+					t.Errorf("%v, %v, %d threads: other gradients", typ, isa, threads+1)
+				}
+			}
+		}
+	}
+}
+
+// What weights cannot be rounded to is an error of one line, and so is too little memory.
+func TestWholeRefusals(t *testing.T) {
+	for _, typ := range []gguf.Type{gguf.IQ1_S, gguf.IQ2_XXS, gguf.Type(9999)} {
+		w := Whole{Type: func(*gguf.Tensor) gguf.Type { return typ }}
+		if _, err := wholeTrainer(t, llamaFile, w, 1); err == nil || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%v: error %v", typ, err)
+		}
+	}
+	f, err := OpenFile(llamaFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	pool, err := kernel.NewPool(1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	if _, err := NewWhole(f, Whole{KV: kvF32}, pool, mem.NewBudget(1<<16, "test")); err == nil || strings.Contains(err.Error(), "\n") {
+		t.Errorf("error %v", err)
+	}
+}
