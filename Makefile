@@ -17,6 +17,7 @@
 #	make lint       formatting, go vet, staticcheck, shellcheck
 #	make fuzz       every fuzz target for FUZZTIME=30s
 #	make mutate     breaks the program in 300 places, one at a time, and says which the tests did not notice (MUTATE='-only sched -v')
+#	make lab        the experiments behind docs/theories.md, into bench/results/lab/: LAB=NAME,... MODEL=FILE TEXT=FILE; PYTHON with NumPy
 #	make report     one page of all results, into build/report.html
 #	make image      a container image of bin/quern, into dist/, started and checked
 #	make release    archives, libraries, packages for Python and Node, images, bills of materials and checksums for amd64
@@ -37,7 +38,7 @@ VERSION ?=
 VCS     := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo true || echo false)
 LDFLAGS := -s -w -X main.version=$(VERSION) -linkmode external -extldflags "-static"
 
-.PHONY: help all setup lib lib-asan lib-clang libquern run test test-vm check check-clang sanitize bench rivals report image release lint fuzz mutate golden clean
+.PHONY: help all setup lib lib-asan lib-clang libquern run test test-vm check check-clang sanitize bench rivals lab report image release lint fuzz mutate golden clean
 .DELETE_ON_ERROR:
 
 all: lib
@@ -118,6 +119,14 @@ bench: all
 
 rivals: all
 	bench/rivals/run.sh $(BENCH_ARGS)
+
+# Results of a model are those of a text that it may know: without TEXT, of small stories.
+PYTHON ?= python3
+TEXT   ?=
+LAB    ?=
+lab: all
+	scripts/go.sh run ./bench/lab -python '$(PYTHON)' -lab '$(LAB)' -m '$(MODEL)' -text '$(TEXT)' $(LAB_ARGS)
+	scripts/go.sh run ./bench/lab -page
 
 report:
 	go run ./bench/report -o $(BUILD)/report.html bench/results

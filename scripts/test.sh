@@ -19,6 +19,15 @@ adapters() {
 # The C library, and the packages for other languages.
 bindings() { make libquern && scripts/test_bindings.sh; }
 
+# Each experiment runs, on little; what it finds so is no result.
+lab() {
+	local dir status=0
+	dir=$(mktemp -d)
+	scripts/go.sh run ./bench/lab -quick -python /usr/bin/python3 -out "$dir" || status=1
+	rm -rf "$dir"
+	return $status
+}
+
 # A static program asks for no loader and for no shared library.
 static() {
 	local headers
@@ -62,8 +71,10 @@ if /usr/bin/python3 -c 'import numpy' 2>/dev/null; then
 	else
 		skip "golden gradients are current" "no test data"
 	fi
+	stage "experiments of the lab, on the demo" lab
 else
 	skip "golden vectors are current" "no NumPy for /usr/bin/python3"
+	skip "experiments of the lab, on the demo" "no NumPy for /usr/bin/python3"
 fi
 if /usr/bin/python3 -c 'import jinja2' 2>/dev/null; then
 	stage "golden templates are current" scripts/golden_jinja.py --check go/internal/jinja/testdata/cases.json

@@ -1,0 +1,102 @@
+package main
+
+// A theory is a row of docs/theories.md: an idea that the project set out with, or a part of one, and what became of it.
+type theory struct {
+	name, claim string
+	// What decides: findings of experiments, the first of which gives the verdict of the row.
+	sources []source
+	// Or, where no experiment of the lab does, what is known, and how to repeat that.
+	verdict, number, repeat string
+	note                    string // what of it lives on, or what would decide
+}
+
+// A source is a finding of an experiment.
+type source struct{ lab, key string }
+
+// The theories, in the order of the page. Numbers of bench/results are those of the pages that they lead to.
+var theories = []theory{
+	{name: "Block-streaming attention", claim: "keys and values are read in blocks, with a running softmax, so that long contexts need no matrix of scores",
+		verdict: "adopted", number: "175 G multiply-adds/s a thread at depth 16,384, 137 at depth 0 (limit of the ports 275): [long prompts](../bench/results/2026-11-29-long-prompts.md)",
+		repeat: "`quern bench --kernels -d 0,16384 -t 1`"},
+	{name: "Temporal weight reuse, dual token", claim: "weights that were read are used for several tokens before the next are read",
+		verdict: "adopted", number: "four tokens take 1.11 times as long as one (Q4_K from memory, 43.5 and 39.2 GB/s): [products](../bench/results/2026-11-29-products.md)",
+		repeat: "`quern bench --kernels --types q4_k -p 1,4 -t 1`"},
+	{name: "Pipeline-saturated pass", claim: "unpacking, products and loads overlap until the ports of a core are full",
+		verdict: "adopted", number: "76 % of the 8-bit peak at 512 tokens of Q4_K (the ports allow 84 %): [products](../bench/results/2026-11-29-products.md)",
+		repeat: "`quern bench --kernels --types q4_k -p 512 -t 1`"},
+	{name: "Pre-computed weight schedule", claim: "what a pass reads is known before it begins, so it is asked for ahead of its use",
+		verdict: "adopted", number: "up to 1.33 times as fast for one token (AVX2, Q4_K, four lanes of prefetches): [few tokens](../bench/results/2026-11-22-few-tokens.md)",
+		repeat: "`QUERN_ISA=avx2 quern bench --kernels --types q4_k -p 1`"},
+	{name: "DAG-compiled", claim: "the graph of a model is compiled once, not walked for each token",
+		verdict: "adopted", number: "one call into C for a pass: [plans](architecture.md#plans); no experiment has a number for it",
+		repeat: "`quern bench --profile`"},
+	{name: "Asynchronous reads", claim: "io_uring keeps a disk busy while layers are computed",
+		verdict: "adopted", number: "an 8B in 2.9 GB: 0.5 tokens/s, mapped 0.2: [streamed weights](../bench/results/2026-11-22-streamed.md)",
+		repeat: "`quern run --weights streamed --memory 3G --stats -m FILE`"},
+	{name: "Ring of layers", claim: "what does not stay passes through two buffers, one read while the other is used",
+		verdict: "adopted", number: "an 8B in 2.0 GB: 0.4 tokens/s, 2.0 to 2.5 s a pass, where the disk needs 1.6 to 2.2: [streamed weights](../bench/results/2026-11-22-streamed.md)",
+		repeat: "`quern run --weights streamed --memory 2G --stats -m FILE`"},
+	{name: "Tiers of memory", claim: "weights, and keys and values, live in memory and on disk by how soon they are used",
+		verdict: "adopted", number: "an 8B of 4.9 GB runs in 1.7 GB, with the same text: [streamed weights](../bench/results/2026-11-22-streamed.md)",
+		repeat: "`quern doctor`, `quern run --weights streamed`", note: "a network as the last tier: see below"},
+	{name: "Expert streaming", claim: "experts that a token will need are read before the router asks for them",
+		verdict: "adopted", number: "79.9 % of 5,279 guesses right; a prompt in 11.4 s, without guesses 28.0: [guessed experts](../bench/results/2026-11-23-streamed.md)",
+		repeat: "`quern run --weights streamed --memory 4.3G --stats -m MIXTURE`"},
+	{name: "Keys and values in tiers by age", claim: "old positions are kept in fewer bits than recent ones",
+		verdict: "adopted", number: "perplexity +0.009 % with 16, 8 and 4 bits by age, +54 % with 4 bits for all (stories260K): [tiers](../bench/results/2026-11-22-kv-tiers.md)",
+		repeat: "`quern compare demo \"demo --kv-tiers 64:i16,*:q4_0\" -f TEXT`", note: "summaries and fewer bits: see below"},
+	{name: "Bits by sensitivity", claim: "tensors get bits by what their errors cost",
+		verdict: "adopted", number: "0.43 to 0.91 of the divergence of Q4_K_M at its size, over six models: [types for a size](../bench/results/2026-11-23-target-bpw.md)",
+		repeat: "`quern quantize --target-size SIZE -f TEXT`"},
+
+	{name: "Lossless entropy coding", claim: "9B parameters in 3.6 GB without loss",
+		sources: []source{{"entropy", "floats"}, {"entropy", "codes"}, {"rans", "rans"}, {"twelve", "twelve"}},
+		note:    "coded codes are too slow to decode; what lives is BF16 in 12 bits of a fixed length, which is not built yet"},
+	{name: "Generative weight expansion", claim: "weights are made by a small generator at 2 bits",
+		sources: []source{{"equal_bytes", "gwe"}},
+		note:    "in another form it is in use: codes of the trellis types (IQ2_KT, IQ3_KT, IQ4_KT) are seeds of a generator. They are decoded; there are no encoders yet"},
+	{name: "Adaptive sparse attention", claim: "a query needs few keys, which a part of their dimensions finds",
+		sources: []source{{"sparse", "claim"}, {"sparse", "bounds"}},
+		note:    "a trained model of 1 to 8B with 32k positions decides whether pages by bounds become an option"},
+	{name: "Spectral + quantized residual", claim: "4 to 10 % of the rank hold 99 % of the energy; the rest needs 2 to 3 bits",
+		sources: []source{{"spectrum", "rank"}, {"equal_bytes", "spectral"}, {"whitened", "spectral"}}},
+	{name: "Weight residue across layers", claim: "layers stored as differences take 8 to 15 % less",
+		sources: []source{{"layers", "residue"}}},
+	{name: "Cross-layer sharing", claim: "neighbouring layers can share weights",
+		sources: []source{{"sharing", "sharing"}}, note: "models that were trained so are run as they are"},
+	{name: "Weight manifolds", claim: "a layer is a function of O(rows + columns) parameters",
+		sources: []source{{"kronecker", "kronecker"}}},
+	{name: "Dynamic requantization", claim: "each token reads as many bits of a weight as it needs",
+		sources: []source{{"requantize", "requantize"}}},
+	{name: "Difficulty oracle (TDO)", claim: "the token's id says how many layers it needs",
+		sources: []source{{"exits", "tdo"}}},
+	{name: "Exit by magnitude (AMEE)", claim: "a token leaves where layers change it by little",
+		sources: []source{{"exits", "amee"}}},
+	{name: "Fractal networks", claim: "a dense layer is a mixture that a token needs little of",
+		sources: []source{{"neurons", "fractal"}}, note: "mixtures that were trained so read only their experts"},
+	{name: "Progressive loading", claim: "the first layers answer before the others are there",
+		sources: []source{{"partial", "partial"}}, note: "a first pass does begin before the last layers are loaded, and waits for them"},
+	{name: "Hyperthread helper (HAI)", claim: "a core's second hyperthread reads weights ahead of the first",
+		sources: []source{{"smt", "helper"}}},
+	{name: "Thermal-aware scheduling", claim: "fewer threads in time are faster than throttled ones",
+		sources: []source{{"sustained", "sustained"}}},
+	{name: "Landauer, energy", claim: "the energy of a token is far above the bound of physics, and can be scheduled for",
+		sources: []source{{"energy", "energy"}}, note: "the bound decides nothing, 4e-7 J; joules a token are worth measuring"},
+}
+
+// Parts of theories, and what was found beside them.
+var parts = []theory{
+	{name: "Summary vectors", claim: "old keys and values are kept as means", sources: []source{{"old_kv", "summaries"}}},
+	{name: "Keys and values in 3 bits", claim: "old positions need fewer than 4 bits", sources: []source{{"old_kv", "3 bits"}},
+		note: "with the rotation that Q4 has here, in the oldest tier: not tried"},
+	{name: "Exit by confidence", claim: "a token leaves where the head is sure (CALM)", sources: []source{{"exits", "calm"}}},
+	{name: "First layers as drafts", claim: "exact self-speculation (LayerSkip)", sources: []source{{"exits", "drafts"}},
+		note: "files that were trained for it would decide otherwise"},
+	{name: "What codes can still win", claim: "a better code of the same weights", sources: []source{{"bound", "bound"}}},
+	{name: "AMX BF16 in fixed bits", claim: "tiles add in an order that every set can follow", sources: []source{{"amx", "order"}}},
+	{name: "Low rank as recovery by training", claim: "adapters begin at the error of the codes (LoftQ)",
+		verdict: "open", number: "there is no experiment yet: the loss after 200 steps with and without that start would decide", repeat: ""},
+	{name: "A network as a tier of memory", claim: "weights come from other machines for each token",
+		verdict: "refuted", number: "computed, not measured: 4.9 GB over 1 Gbit/s are 39 s a token", repeat: "",
+		note: "machines that share a pass by rows do work: [scale](scale.md)"},
+}
