@@ -6,7 +6,6 @@
  */
 #include <string.h>
 
-#include "math/fp16.h"
 #include "run/operation.h"
 
 #define COLUMNS QN_ACT_BLOCK
@@ -56,22 +55,25 @@ static void transpose(const struct qn_mat *m, uint8_t *panels, int64_t i, int64_
 {
 	const int64_t whole = (n + BF16_RUN - 1) / BF16_RUN * BF16_RUN;
 	const size_t bytes = qn_panel_bytes(QN_BF16, whole);
-	float row[2][COLUMNS] = {0};
+	struct actb x[BF16_RUN];
+	float row[COLUMNS];
 
-	for (int64_t k = 0; k < whole; k += 2) {
-		for (int64_t j = 0; j < 2; j++) {
-			if (k + j < n)
-				columns(m, row[j], i + k + j, at, n_col);
-			else
-				memset(row[j], 0, sizeof row[j]);
+	for (int64_t k = 0; k < whole; k += BF16_RUN) {
+		const int64_t some = n - k < BF16_RUN ? n - k : BF16_RUN;
+
+		for (int64_t j = 0; j < some; j++) {
+			columns(m, row, i + k + j, at, n_col);
+			qn_kernels.quantize(x + j, row, (int)n_col, QN_ACT_BF16);
 		}
+		memset(x + some, 0, sizeof *x * (size_t)(BF16_RUN - some));
 		for (int64_t p = 0; p * QN_PANEL < n_col; p++) {
 			uint16_t *line = (uint16_t *)(panels + (size_t)p * bytes) + k * QN_PANEL;
 
-			for (int r = 0; r < QN_PANEL; r++) {
-				line[2 * r] = bf16_factor(bf16_of_f32(row[0][p * QN_PANEL + r]));
-				line[2 * r + 1] = bf16_factor(bf16_of_f32(row[1][p * QN_PANEL + r]));
-			}
+			for (int j = 0; j < BF16_RUN; j += 2, line += 2 * QN_PANEL)
+				for (int r = 0; r < QN_PANEL; r++) {
+					line[2 * r] = x[j].x[p * QN_PANEL + r];
+					line[2 * r + 1] = x[j + 1].x[p * QN_PANEL + r];
+				}
 		}
 	}
 }
@@ -84,7 +86,8 @@ static void block(struct run *c, const struct qn_op *o, int64_t at, int64_t t0, 
 	const int64_t n_act = op_rows(c, o), left = m->n_in - at, n_col = left < COLUMNS ? left : COLUMNS;
 	const int most = qn_kernels.mm_tile[QN_BF16];
 	const float scale = m->scale ? op->scale * *m->scale : op->scale;
-	_Alignas(64) float tile[QN_TILE_MAX * QN_PANEL];
+	mm_pair_fn *pair = qn_kernels.mm_pair[QN_BF16];
+	_Alignas(64) float tile[2 * QN_TILE_MAX * QN_PANEL];
 
 	for (int64_t i = 0; i < m->n_out; i += QN_BACK_ROWS) {
 		const int64_t rest = m->n_out - i, n = rest < QN_BACK_ROWS ? rest : QN_BACK_ROWS;
@@ -96,12 +99,19 @@ static void block(struct run *c, const struct qn_op *o, int64_t at, int64_t t0, 
 			const int some = (int)(t1 - t < most ? t1 - t : most);
 			const void *act = act_block(c, op->act, QN_ACT_BF16, i / QN_ACT_BLOCK * n_act + t);
 
-			for (int64_t p = 0; p * QN_PANEL < n_col; p++) {
-				float *y = cols_row(c, op->dst, t) + at + p * QN_PANEL;
+			for (int64_t p = 0, both; p * QN_PANEL < n_col; p += both) {
+				const uint8_t *panel = c->scratch + (size_t)p * bytes;
 
-				qn_kernels.mm[QN_BF16](tile, c->scratch + (size_t)p * bytes, act, whole, n_act, some);
-				qn_kernels.store_tile(y, c->bufs[op->dst.buf].width, tile, NULL, scale, some,
-				                      op->add || i > 0);
+				both = pair && some >= QN_PAIR_MIN && (p + 1) * QN_PANEL < n_col ? 2 : 1;
+				if (both == 2)
+					pair(tile, panel, panel + bytes, act, whole, n_act, some);
+				else
+					qn_kernels.mm[QN_BF16](tile, panel, act, whole, n_act, some);
+				for (int64_t j = 0; j < both; j++)
+					qn_kernels.store_tile(cols_row(c, op->dst, t) + at + (p + j) * QN_PANEL,
+					                      c->bufs[op->dst.buf].width,
+					                      tile + j * some * QN_PANEL, NULL, scale, some,
+					                      op->add || i > 0);
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 /*
  * dequant.c - rows of GGUF blocks to floats, from the formulas above each struct of format/blocks.h.
- * Not a hot path, but for the floats that encoders read: embeddings, and the reference of the tests.
+ * Read by embeddings, by the backward pass of training, by encoders, and the reference of the tests: loops have a
+ * scale each, so that compilers make vectors of them.
  */
 #include <assert.h>
 #include <string.h>
@@ -30,26 +31,38 @@ static void dequant_q4_1(float *y, const struct q4_1 *b)
 	}
 }
 
-/* Weight k of a Q5_0 or Q5_1 block, without its offset. */
-static int q5(const uint8_t qh[4], const uint8_t qs[16], int k)
+/* The codes of a Q5_0 or Q5_1 block, without their offset. */
+static void q5_codes(uint8_t q[QK], const uint8_t qh[4], const uint8_t qs[16])
 {
-	return (qs[k % 16] >> 4 * (k / 16) & 15) | (qh[k / 8] >> k % 8 & 1) << 4;
+	static const uint8_t bit[8] = {1, 2, 4, 8, 16, 32, 64, 128};
+
+	for (int k = 0; k < 16; k++) {
+		q[k] = qs[k] & 15;
+		q[k + 16] = qs[k] >> 4;
+	}
+	for (int j = 0; j < 4; j++)
+		for (int k = 0; k < 8; k++)
+			q[8 * j + k] |= (uint8_t)((qh[j] & bit[k]) != 0) << 4;
 }
 
 static void dequant_q5_0(float *y, const struct q5_0 *b)
 {
 	const float d = f32_of_f16(b->d);
+	uint8_t q[QK];
 
+	q5_codes(q, b->qh, b->qs);
 	for (int k = 0; k < QK; k++)
-		y[k] = d * (float)(q5(b->qh, b->qs, k) - 16);
+		y[k] = d * (float)(q[k] - 16);
 }
 
 static void dequant_q5_1(float *y, const struct q5_1 *b)
 {
 	const float d = f32_of_f16(b->d), m = f32_of_f16(b->m);
+	uint8_t q[QK];
 
+	q5_codes(q, b->qh, b->qs);
 	for (int k = 0; k < QK; k++)
-		y[k] = d * (float)q5(b->qh, b->qs, k) + m;
+		y[k] = d * (float)q[k] + m;
 }
 
 static void dequant_q8_0(float *y, const struct q8_0 *b)
@@ -74,11 +87,12 @@ static void dequant_q2k(float *y, const struct q2k *b)
 {
 	const float d = f32_of_f16(b->d), dmin = f32_of_f16(b->dmin);
 
-	for (int k = 0; k < QK_K; k++) {
-		const int q = b->qs[k / 128 * 32 + k % 32] >> 2 * (k % 128 / 32) & 3;
-		const int s = b->scales[k / 16];
+	for (int j = 0; j < 16; j++, y += 16) {
+		const uint8_t *qs = b->qs + j / 8 * 32 + j % 2 * 16;
+		const float scale = d * (float)(b->scales[j] & 15), min = dmin * (float)(b->scales[j] >> 4);
 
-		y[k] = d * (float)(s & 15) * (float)q - dmin * (float)(s >> 4);
+		for (int k = 0; k < 16; k++)
+			y[k] = scale * (float)(qs[k] >> 2 * (j / 2 % 4) & 3) - min;
 	}
 }
 
@@ -86,11 +100,15 @@ static void dequant_q3k(float *y, const struct q3k *b)
 {
 	const float d = f32_of_f16(b->d);
 
-	for (int k = 0; k < QK_K; k++) {
-		const int lo = b->qs[k / 128 * 32 + k % 32] >> 2 * (k % 128 / 32) & 3;
-		const int hi = b->hmask[k % 32] >> k / 32 & 1;
+	for (int j = 0; j < 16; j++, y += 16) {
+		const uint8_t *qs = b->qs + j / 8 * 32 + j % 2 * 16, *hmask = b->hmask + j % 2 * 16;
+		const float scale = d * (float)q3k_scale(b->scales, j);
 
-		y[k] = d * (float)q3k_scale(b->scales, k / 16) * (float)((lo | hi << 2) - 4);
+		for (int k = 0; k < 16; k++) {
+			const int lo = qs[k] >> 2 * (j / 2 % 4) & 3, hi = hmask[k] >> j / 2 & 1;
+
+			y[k] = scale * (float)((lo | hi << 2) - 4);
+		}
 	}
 }
 
@@ -98,12 +116,16 @@ static void dequant_q4k(float *y, const struct q4k *b)
 {
 	const float d = f32_of_f16(b->d), dmin = f32_of_f16(b->dmin);
 
-	for (int k = 0; k < QK_K; k++) {
-		const int q = b->qs[k / 64 * 32 + k % 32] >> 4 * (k / 32 % 2) & 15;
+	for (int j = 0; j < 8; j++, y += 32) {
+		const uint8_t *qs = b->qs + j / 2 * 32;
 		uint8_t sc, mn;
 
-		q4k_scale(b->scales, k / 32, &sc, &mn);
-		y[k] = d * (float)sc * (float)q - dmin * (float)mn;
+		q4k_scale(b->scales, j, &sc, &mn);
+
+		const float scale = d * (float)sc, min = dmin * (float)mn;
+
+		for (int k = 0; k < 32; k++)
+			y[k] = scale * (float)(qs[k] >> 4 * (j % 2) & 15) - min;
 	}
 }
 
@@ -111,13 +133,19 @@ static void dequant_q5k(float *y, const struct q5k *b)
 {
 	const float d = f32_of_f16(b->d), dmin = f32_of_f16(b->dmin);
 
-	for (int k = 0; k < QK_K; k++) {
-		const int lo = b->qs[k / 64 * 32 + k % 32] >> 4 * (k / 32 % 2) & 15;
-		const int hi = b->qh[k % 32] >> k / 32 & 1;
+	for (int j = 0; j < 8; j++, y += 32) {
+		const uint8_t *qs = b->qs + j / 2 * 32;
 		uint8_t sc, mn;
 
-		q4k_scale(b->scales, k / 32, &sc, &mn);
-		y[k] = d * (float)sc * (float)(lo | hi << 4) - dmin * (float)mn;
+		q4k_scale(b->scales, j, &sc, &mn);
+
+		const float scale = d * (float)sc, min = dmin * (float)mn;
+
+		for (int k = 0; k < 32; k++) {
+			const int lo = qs[k] >> 4 * (j % 2) & 15, hi = b->qh[k] >> j & 1;
+
+			y[k] = scale * (float)(lo | hi << 4) - min;
+		}
 	}
 }
 
@@ -125,12 +153,15 @@ static void dequant_q6k(float *y, const struct q6k *b)
 {
 	const float d = f32_of_f16(b->d);
 
-	for (int k = 0; k < QK_K; k++) {
-		const int half = k / 128, l = k % 128;
-		const int lo = b->ql[half * 64 + l % 64] >> 4 * (l / 64) & 15;
-		const int hi = b->qh[half * 32 + l % 32] >> 2 * (l / 32) & 3;
+	for (int j = 0; j < 16; j++, y += 16) {
+		const uint8_t *ql = b->ql + j / 8 * 64 + j % 4 * 16, *qh = b->qh + j / 8 * 32 + j % 2 * 16;
+		const float scale = d * (float)b->scales[j];
 
-		y[k] = d * (float)b->scales[k / 16] * (float)((lo | hi << 4) - 32);
+		for (int k = 0; k < 16; k++) {
+			const int lo = ql[k] >> 4 * (j % 8 / 4) & 15, hi = qh[k] >> 2 * (j % 8 / 2) & 3;
+
+			y[k] = scale * (float)((lo | hi << 4) - 32);
+		}
 	}
 }
 
@@ -138,11 +169,13 @@ static void dequant_iq4_xs(float *y, const struct iq4_xs *b)
 {
 	const float d = f32_of_f16(b->d);
 
-	for (int k = 0; k < QK_K; k++) {
-		const int j = k / 32, l = k % 32;
-		const int q = b->qs[j * 16 + l % 16] >> 4 * (l / 16) & 15;
+	for (int j = 0; j < 8; j++, y += 32) {
+		const float scale = d * (float)iq4xs_scale(b, j);
 
-		y[k] = d * (float)iq4xs_scale(b, j) * (float)qn_iq4_values[q];
+		for (int k = 0; k < 16; k++) {
+			y[k] = scale * (float)qn_iq4_values[b->qs[j * 16 + k] & 15];
+			y[k + 16] = scale * (float)qn_iq4_values[b->qs[j * 16 + k] >> 4];
+		}
 	}
 }
 
@@ -211,9 +244,10 @@ static void dequant_f16(float *y, const uint16_t *x, int64_t n)
 		const uint32_t rest = x[i] & 0x7fffu, sign = (uint32_t)(x[i] & 0x8000u) << 16;
 		const uint32_t normal = (rest << 13) + ((127 - 15) << 23);
 		const uint32_t small = bits_of_f32(f32_of_bits(normal + (1u << 23)) - 0x1p-14f);
-		const uint32_t far = rest >= 0x7c00 ? (255u - 143u) << 23 : 0; /* infinity, NaN */
+		const uint32_t far = -(uint32_t)(rest >= 0x7c00) & (255u - 143u) << 23; /* infinity, NaN */
+		const uint32_t tiny = -(uint32_t)(rest < 0x0400);
 
-		y[i] = f32_of_bits(sign | (rest < 0x0400 ? small : normal + far));
+		y[i] = f32_of_bits(sign | (tiny & small) | (~tiny & (normal + far)));
 	}
 }
 
