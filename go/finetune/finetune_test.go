@@ -58,6 +58,12 @@ func small() finetune.Settings {
 // open plans and begins a Job on the demo model, with as much memory.
 func open(tb testing.TB, threads int, memory uint64, s finetune.Settings, change func(*finetune.Plan) error) (*finetune.Job, error) {
 	tb.Helper()
+	return openAmong(tb, nil, threads, memory, s, change)
+}
+
+// openAmong is open of a rank.
+func openAmong(tb testing.TB, g *kernel.Ranks, threads int, memory uint64, s finetune.Settings, change func(*finetune.Plan) error) (*finetune.Job, error) {
+	tb.Helper()
 	f, err := model.OpenBytes("demo", demo.GGUF())
 	if err != nil {
 		tb.Fatal(err)
@@ -87,7 +93,7 @@ func open(tb testing.TB, threads int, memory uint64, s finetune.Settings, change
 	if err != nil {
 		return nil, err
 	}
-	j, err := finetune.New(tb.Context(), finetune.Source{File: f, Pool: pool, Budget: mem.NewBudget(memory, "test")}, plan)
+	j, err := finetune.New(tb.Context(), finetune.Source{File: f, Pool: pool, Budget: mem.NewBudget(memory, "test"), Ranks: g}, plan)
 	if err == nil {
 		tb.Cleanup(j.Close)
 	}

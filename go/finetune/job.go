@@ -22,6 +22,8 @@ type Job struct {
 	trainer *model.Trainer
 	run     *train.Run
 	best    *mem.Region // the numbers of the best adapter so far; nil: there is nothing held out
+	ranks   *kernel.Ranks
+	joined  bool // the others
 	progress
 }
 
@@ -44,17 +46,30 @@ type Point struct {
 	Held float64 `json:"held,omitzero"` // the held-out loss after it, where it was measured
 }
 
-// Source is the model's file, of which a Job has its identity.
+// Source is the model's file, of which a Job has its identity, and what computes.
 type Source struct {
 	File   *model.File
 	Pool   *kernel.Pool
 	Budget *mem.Budget
+	// Between is called often, where others may use the pool. It may be nil.
+	Between func()
+	// Ranks are those that take the steps together, each with the same model, examples and settings: New is called by all of them
+	// at the same time. nil: there are no others.
+	Ranks *kernel.Ranks
+}
+
+// pack packs parts of matrices, with others' turns between them.
+func (s *Source) pack(dst kernel.Matrix, first int, src kernel.Matrix) error {
+	if s.Between != nil {
+		s.Between()
+	}
+	return s.Pool.PackInto(dst, first, src)
 }
 
 // New loads the model, and allocates all that a run needs, so that it does not fail for memory later. Where that does not
 // fit, chunks become smaller as far as examples allow; a *mem.LimitError says what is missing.
 func New(ctx context.Context, src Source, p *Plan) (_ *Job, err error) {
-	j := &Job{Plan: p, file: src.File.Identity(), pool: src.Pool, progress: progress{Evaluated: -1}}
+	j := &Job{Plan: p, file: src.File.Identity(), pool: src.Pool, ranks: src.Ranks, progress: progress{Evaluated: -1}}
 	defer func() {
 		if err != nil {
 			j.Close()
@@ -64,13 +79,21 @@ func New(ctx context.Context, src Source, p *Plan) (_ *Job, err error) {
 	if err != nil {
 		return nil, err
 	}
-	j.model, err = survey.Load(model.Options{Pack: src.Pool.PackInto, Budget: src.Budget, Residency: model.Mapped, Until: ctx})
+	j.model, err = survey.Load(model.Options{Pack: src.pack, Budget: src.Budget, Residency: model.Mapped, Until: ctx})
 	if err != nil {
 		return nil, err
+	}
+	if src.Ranks != nil {
+		if err := p.share(src.Ranks.Count()); err != nil {
+			return nil, err
+		}
 	}
 	for {
 		err := j.allocate(src)
 		var full *mem.LimitError
+		if err == nil && src.Ranks != nil {
+			err = j.alike(src)
+		}
 		if err == nil {
 			return j, nil
 		}
@@ -90,7 +113,7 @@ func (j *Job) allocate(src Source) (err error) {
 	if err != nil {
 		return err
 	}
-	j.trainer, err = model.NewTrainer(j.model, adapter, model.TrainerConfig{Pool: src.Pool, Budget: src.Budget, MaxTokens: j.MaxTokens})
+	j.trainer, err = model.NewTrainer(j.model, adapter, model.TrainerConfig{Pool: src.Pool, Budget: src.Budget, MaxTokens: j.MaxTokens, Between: src.Between})
 	if err != nil {
 		return err
 	}
@@ -197,7 +220,8 @@ func (j *Job) Base() (loss float64, ok bool) {
 }
 
 // Run takes all steps that are left, unless the held-out loss does not get better any more, and ctx does not end. Then the
-// Job is as after the last whole step, and may be saved, or run again.
+// Job is as after the last whole step, and may be saved, or run again. With ranks all call it at the same time; what one of them
+// ends for is so on all, and rank 0 has the results.
 func (j *Job) Run(ctx context.Context, e Events) error {
 	stop, done := stopOf(ctx)
 	defer done()
@@ -206,6 +230,9 @@ func (j *Job) Run(ctx context.Context, e Events) error {
 			return e.Each()
 		}
 		return nil
+	}
+	if err := j.join(); err != nil {
+		return err
 	}
 	for {
 		taken := j.Taken()

@@ -45,5 +45,5 @@ func (r *Run) Peek() []model.Text {
 	return r.next()
 }
 
-// Bytes returns the memory of the optimiser.
-func (r *Run) Bytes() uint64 { return uint64(len(r.memory.Bytes())) }
+// Bytes returns the memory of the optimiser, and of the sums of gradients.
+func (r *Run) Bytes() uint64 { return uint64(len(r.memory.Bytes()) + len(r.added.Bytes())) }

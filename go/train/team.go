@@ -36,9 +36,10 @@ const (
 const (
 	// mostPieces is the memory of the pieces of all ranks, and mostPiece of each.
 	mostPieces, mostPiece = 16 << 20, 1 << 20
-	// patience is how long ranks wait for others at least: for one that writes a state, or whose chunk is longer.
-	patience = 10 * time.Minute
 )
+
+// Patience is how long ranks wait for others at least: for one that reads its model or writes a state, or whose chunk is longer.
+const Patience = 10 * time.Minute
 
 // Join has the Run take its steps together with those of the other ranks, which join at the same time: with the same model, texts
 // and configuration, and the state of rank 0. Steps, losses and the adapter have the bits that they have without others.
@@ -59,7 +60,7 @@ func (r *Run) Join(g *kernel.Ranks) error {
 		return err
 	}
 	m.pieces, r.team = kernel.NewPieces(g, most), m
-	g.Patience(patience)
+	g.Patience(Patience)
 	m.begin()
 	defer m.end()
 	_, waiting := placesOf(r.config.Chunks, m.chunks[g.Rank()], m.chunks[g.Rank()+1])
