@@ -179,8 +179,8 @@ struct qn_to_act {
 
 /*
  * QN_OP_NORM_ROWS: dst = scale * norm(src) as floats, or that added to dst, of n_seg segments of n_col columns, one
- * after the other. dst may be src. Weights and biases are those of one segment, or [n_seg][n_col] with seg_weights. Not
- * QN_ROWS_PAIR. Where low is not high, what is not added is then no less than low and no more than high.
+ * after the other. dst may be src. Weights and biases are those of one segment, or [n_seg][n_col] with seg_weights.
+ * Where low is not high, what is not added is then no less than low and no more than high.
  */
 struct qn_norm_rows {
 	struct qn_norm norm;
@@ -194,7 +194,7 @@ struct qn_norm_rows {
 
 /*
  * QN_OP_GATE: dst = fn(src) * dst, of n_col columns. by_row: src has a single column for all of them, or, where n_seg
- * is not 0, one for each of n_seg segments of n_col columns. Not QN_ROWS_PAIR.
+ * is not 0, one for each of n_seg segments of n_col columns.
  */
 struct qn_gate {
 	struct qn_cols src, dst;
@@ -725,7 +725,8 @@ struct qn_scatter {
 /*
  * QN_OP_BACK_X, of y = W x: n_in columns of dst = scale * W^T dy, or that added. act: dy as activations of QN_ACT_BF16,
  * by which W rounded to BF16 is multiplied: QN_BACK_ROWS rows of W at a time, each as QN_OP_MATMUL does, added in
- * their order. mat is one matrix of layout QN_ROWS. Not QN_ROWS_PAIR, QN_ROWS_HEAD.
+ * their order. mat is one matrix of layout QN_ROWS, or with QN_ROWS_PAIR one of each expert; pairs of experts that
+ * return their input get nothing. Not QN_ROWS_HEAD.
  */
 struct qn_back_x {
 	struct qn_mat mat;
@@ -740,7 +741,8 @@ struct qn_back_x {
 /*
  * QN_OP_BACK_LOW, of y = scale * B (A x) in all rows: with h = A x and e = scale * B^T dy,
  *	d_b = scale * the sum of dy h^T,  d_a = the sum of e x^T,  n_in columns of dst += A^T e
- * dy: n_out columns of src; act: x as QN_ACT_F32; low: buffer of 2 * rank columns, for h and e.
+ * dy: n_out columns of src; act: x as QN_ACT_F32; low: buffer of 2 * rank columns, for h and e. With QN_ROWS_PAIR
+ * matrices are of each expert, one after the other, and sums are of its pairs. Not QN_ROWS_HEAD.
  */
 struct qn_back_low {
 	const float *a, *b; /* [rank][n_in], [n_out][rank] */
@@ -763,12 +765,20 @@ struct qn_back_norm {
 
 /*
  * QN_OP_BACK_GATE, of y = fn(g) * u: dg = fn'(g) * u * dy and du = fn(g) * dy, of n_col columns; du may be dy. Where
- * u.buf is -1, y = fn(g), and there is no du. fn is none that clamps.
+ * u.buf is -1, y = fn(g), and there is no du. by_row: g and dg have one column for n_col of each of max(n_seg, 1)
+ * segments of u, as QN_OP_GATE has it, and dg is the sum of these. fn is none that clamps.
  */
 struct qn_back_gate {
 	struct qn_cols g, u, dy, dg, du;
-	int32_t n_col;
-	int32_t fn; /* enum qn_fn, not QN_FN_NONE, QN_FN_SWIGLU_CLAMP */
+	int32_t n_col, n_seg;
+	int32_t by_row;
+	int32_t fn; /* enum qn_fn, not QN_FN_SWIGLU_CLAMP; QN_FN_NONE only where there is u */
+};
+
+/* QN_OP_BACK_XIELU, of xielu, whose dst has gradients of what it left, and gets those of what it found, x. */
+struct qn_back_xielu {
+	struct qn_xielu xielu;
+	struct qn_cols x;
 };
 
 /*
@@ -784,7 +794,7 @@ struct qn_back_qkv {
  * QN_OP_BACK_ATTEND, of attend. Queries, keys and values, as a QN_OP_QKV left them, are n_head and n_head_kv heads in
  * x from col[0 .. 2] on, and their gradients go to the same columns of dst. All that a token sees is in the batch: keys
  * are floats, not what blocks keep of them. y is the result, dy its gradient; stats: buffer of [2][n_head] columns.
- * There is no bias, nothing relative, no selection, side, sight or tier, and no v_in_k.
+ * There is nothing relative, no selection, side, sight or tier, and no v_in_k; biases get no gradients.
  */
 struct qn_back_attend {
 	struct qn_attend attend; /* q is not used */
@@ -823,6 +833,40 @@ struct qn_back_embed {
 	int32_t n_col;
 	int32_t index; /* enum qn_index */
 	float scale;
+};
+
+/*
+ * QN_OP_BACK_ROUTE, of route, whose n_same is 0: columns of dst = gradients of the logits, from those of the weights of
+ * a token's choices: columns of d_weight. Which experts are chosen does not depend on the logits here.
+ */
+struct qn_back_route {
+	struct qn_moe_route route;
+	int32_t d_weight, dst; /* buffers */
+};
+
+/*
+ * QN_OP_BACK_COMBINE, of y[t] = the sum of weight * x[pair] of t's pairs: n_col columns of dst[pair] = weight * dy[t],
+ * and column k of d_weight[t] = dy[t] x[pair] for the pair of choice k. weighed: the weights are 1 and have no
+ * gradients.
+ */
+struct qn_back_combine {
+	int32_t x, dst; /* buffers of pairs */
+	int32_t dy, d_weight;
+	int32_t n_col;
+	int32_t weighed;
+};
+
+/*
+ * QN_OP_BACK_PAIRS, of QN_OP_MOE_GATHER: n_col columns of dst[t] = the sum of dy[pair] of t's pairs, best expert first,
+ * or that added. weigh: of weight * dy[pair], and column k of d_weight[t] = x[t] dy[pair] for the pair of choice k.
+ */
+struct qn_back_pairs {
+	struct qn_cols dst;
+	int32_t dy;       /* buffer of pairs */
+	int32_t x;        /* with weigh: activations of tokens, of QN_ACT_F32 */
+	int32_t d_weight; /* with weigh */
+	int32_t n_col;
+	int32_t add, weigh;
 };
 
 /* ------------------------------------------------------------------ ranks */
@@ -904,6 +948,10 @@ enum qn_op_kind {
 	QN_OP_BACK_W,      /* back_w */
 	QN_OP_BACK_V,      /* back_v */
 	QN_OP_BACK_EMBED,  /* back_embed */
+	QN_OP_BACK_XIELU,  /* back_xielu */
+	QN_OP_BACK_ROUTE,  /* back_route */
+	QN_OP_BACK_COMBINE, /* back_combine */
+	QN_OP_BACK_PAIRS,  /* back_pairs */
 };
 
 /* One operation. */
@@ -956,6 +1004,10 @@ struct qn_op {
 		struct qn_back_w back_w;
 		struct qn_back_v back_v;
 		struct qn_back_embed back_embed;
+		struct qn_back_xielu back_xielu;
+		struct qn_back_route back_route;
+		struct qn_back_combine back_combine;
+		struct qn_back_pairs back_pairs;
 	};
 };
 

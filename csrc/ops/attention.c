@@ -287,15 +287,6 @@ static int64_t last_seen(const struct run *c, const struct qn_attend *op, const 
 	return pos + op->ahead < tile->last ? pos + op->ahead : tile->last;
 }
 
-/* What is added to the scores of 64 keys, of which the first is i positions after the head's own. */
-static const float *bias_at(const struct qn_attend *op, int head, int64_t i)
-{
-	const int64_t span = op->span, edge = QN_KV_BLOCK - 1;
-
-	i = i < -span - edge ? -span - edge : i > span ? span : i;
-	return op->bias + head * 2 * (span + QN_KV_BLOCK) + span + edge + i;
-}
-
 /*
  * Which of a row's n numbers pairs of a query and a key have whose distances are d - n_at + 1 .. d, the last one first:
  * there, or, where some are further apart than others are told from, in `copy`.

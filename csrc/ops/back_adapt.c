@@ -1,4 +1,5 @@
 /* back_adapt.c - the reverse of an adapter's term: gradients of its two matrices, and of their input. */
+#include "ops/route.h"
 #include "run/operation.h"
 
 #define ROWS 32  /* of tokens to an item */
@@ -8,15 +9,46 @@ static int check(const struct plan *p, const struct qn_op *o)
 {
 	const struct qn_back_low *op = &o->back_low;
 
-	return o->rows != QN_ROWS_PAIR && o->rows != QN_ROWS_HEAD && op->a && op->b && op->d_a && op->d_b &&
-	       op->n_in > 0 && op->n_out > 0 && op->rank > 0 && op->rank <= QN_RANK_MAX &&
-	       cols_ok(p, op->src, op->n_out) && cols_ok(p, op->dst, op->n_in) && buf_ok(p, op->act, op->n_in) &&
+	return rows_ok(p, o, 0) && op->a && op->b && op->d_a && op->d_b && op->n_in > 0 && op->n_out > 0 &&
+	       op->rank > 0 && op->rank <= QN_RANK_MAX && cols_ok(p, op->src, op->n_out) &&
+	       cols_ok(p, op->dst, op->n_in) && buf_ok(p, op->act, op->n_in) &&
 	       buf_ok(p, op->low, 2 * (int64_t)op->rank);
 }
 
-/* h and e of rows t .. t + n. */
-static void reduce(const struct run *c, const struct qn_back_low *op, int64_t rows, int64_t t, int64_t n)
+/* Rows from `first` on that have matrices of their own: all, or the pairs of an expert. */
+struct part {
+	const float *a, *b;
+	float *d_a, *d_b;
+	int64_t first, n;
+};
+
+static struct part part_of(const struct run *c, const struct qn_op *o, int64_t e)
 {
+	const struct qn_back_low *op = &o->back_low;
+	const int64_t a = e * op->rank * op->n_in, b = e * op->rank * op->n_out;
+	struct part s = {op->a + a, op->b + b, op->d_a + a, op->d_b + b, 0, op_rows(c, o)};
+
+	if (o->rows == QN_ROWS_PAIR) {
+		const struct route r = route_of(c->bufs, &o->routing, c->batch->n_tok);
+
+		s.first = r.offset[e];
+		s.n = r.offset[e + 1] - s.first;
+	}
+	return s;
+}
+
+/* Row t of a block of columns of x. */
+static const float *x_block(const struct run *c, const struct qn_op *o, int64_t block, int64_t t)
+{
+	const struct actf *x = act_block(c, o->back_low.act, QN_ACT_F32, block * op_rows(c, o) + t);
+
+	return x->x;
+}
+
+/* h and e of rows t .. t + n. */
+static void reduce(const struct run *c, const struct qn_op *o, const struct part *s, int64_t t, int64_t n)
+{
+	const struct qn_back_low *op = &o->back_low;
 	const int64_t low = c->bufs[op->low].width;
 	float *h = buf_row(c, op->low, t);
 
@@ -27,10 +59,9 @@ static void reduce(const struct run *c, const struct qn_back_low *op, int64_t ro
 
 			for (int64_t at = 0; at < op->n_in; at += QN_ACT_BLOCK) {
 				const int64_t left = op->n_in - at, some = left < QN_ACT_BLOCK ? left : QN_ACT_BLOCK;
-				const struct actf *x =
-					act_block(c, op->act, QN_ACT_F32, at / QN_ACT_BLOCK * rows + t + i);
 
-				sum += qn_kernels.dot(x->x, op->a + (int64_t)r * op->n_in + at, some);
+				sum += qn_kernels.dot(x_block(c, o, at / QN_ACT_BLOCK, t + i),
+				                      s->a + (int64_t)r * op->n_in + at, some);
 			}
 			h[r] = op->scale * sum;
 		}
@@ -40,7 +71,7 @@ static void reduce(const struct run *c, const struct qn_back_low *op, int64_t ro
 		.a = cols_row(c, op->src, t),
 		.a_row = c->bufs[op->src.buf].width,
 		.a_col = 1,
-		.b = op->b,
+		.b = s->b,
 		.b_row = op->rank,
 		.rows = n,
 		.cols = op->rank,
@@ -52,53 +83,56 @@ static void reduce(const struct run *c, const struct qn_back_low *op, int64_t ro
 }
 
 /* Rows from number i on of d_b: h has the scale already. */
-static void gradient_b(const struct run *c, const struct qn_back_low *op, int64_t rows, int64_t i)
+static void gradient_b(const struct run *c, const struct qn_op *o, const struct part *s, int64_t i)
 {
+	const struct qn_back_low *op = &o->back_low;
 	const int64_t n = op->n_out - i < OUTS ? op->n_out - i : OUTS;
 
 	qn_kernels.multiply(&(struct product){
-		.y = op->d_b + i * op->rank,
+		.y = s->d_b + i * op->rank,
 		.y_row = op->rank,
-		.a = cols_row(c, op->src, 0) + i,
+		.a = cols_row(c, op->src, s->first) + i,
 		.a_row = 1,
 		.a_col = c->bufs[op->src.buf].width,
-		.b = buf_row(c, op->low, 0),
+		.b = buf_row(c, op->low, s->first),
 		.b_row = c->bufs[op->low].width,
 		.rows = n,
 		.cols = op->rank,
-		.depth = rows,
+		.depth = s->n,
 	});
 }
 
 /* A block of columns of d_a. */
-static void gradient_a(const struct run *c, const struct qn_back_low *op, int64_t rows, int64_t block)
+static void gradient_a(const struct run *c, const struct qn_op *o, const struct part *s, int64_t block)
 {
+	const struct qn_back_low *op = &o->back_low;
 	const int64_t at = block * QN_ACT_BLOCK, left = op->n_in - at;
-	const struct actf *x = act_block(c, op->act, QN_ACT_F32, block * rows);
 
 	qn_kernels.multiply(&(struct product){
-		.y = op->d_a + at,
+		.y = s->d_a + at,
 		.y_row = op->n_in,
-		.a = buf_row(c, op->low, 0) + op->rank,
+		.a = buf_row(c, op->low, s->first) + op->rank,
 		.a_row = 1,
 		.a_col = c->bufs[op->low].width,
-		.b = x->x,
+		.b = x_block(c, o, block, s->first),
 		.b_row = QN_ACT_BLOCK,
 		.rows = op->rank,
 		.cols = left < QN_ACT_BLOCK ? left : QN_ACT_BLOCK,
-		.depth = rows,
+		.depth = s->n,
 	});
 }
 
-static void gradient_x(const struct run *c, const struct qn_back_low *op, int64_t t, int64_t n)
+static void gradient_x(const struct run *c, const struct qn_op *o, const struct part *s, int64_t t, int64_t n)
 {
+	const struct qn_back_low *op = &o->back_low;
+
 	qn_kernels.multiply(&(struct product){
 		.y = cols_row(c, op->dst, t),
 		.y_row = c->bufs[op->dst.buf].width,
 		.a = buf_row(c, op->low, t) + op->rank,
 		.a_row = c->bufs[op->low].width,
 		.a_col = 1,
-		.b = op->a,
+		.b = s->a,
 		.b_row = op->n_in,
 		.rows = n,
 		.cols = op->n_in,
@@ -107,25 +141,41 @@ static void gradient_x(const struct run *c, const struct qn_back_low *op, int64_
 	});
 }
 
+/* Tile i of a part's rows is t .. t + n: 0 where the part has no such tile. */
+static int64_t tile_of(const struct part *s, int64_t i, int64_t *t)
+{
+	const int64_t left = s->n - i * ROWS;
+
+	*t = s->first + i * ROWS;
+	return left < 0 ? 0 : left < ROWS ? left : ROWS;
+}
+
 static void run(struct run *c, const struct qn_op *o)
 {
 	const struct qn_back_low *op = &o->back_low;
 	const int64_t rows = op_rows(c, o), tiles = (rows + ROWS - 1) / ROWS, outs = (op->n_out + OUTS - 1) / OUTS;
-	const int64_t blocks = (op->n_in + QN_ACT_BLOCK - 1) / QN_ACT_BLOCK;
-	struct deal d = deal_begin(c->pool, c->ith, tiles);
-	int64_t i;
+	const int64_t blocks = (op->n_in + QN_ACT_BLOCK - 1) / QN_ACT_BLOCK, each = tiles + outs + blocks;
+	const int64_t parts = o->rows == QN_ROWS_PAIR ? o->routing.n_expert : 1;
+	struct deal d = deal_begin(c->pool, c->ith, parts * tiles);
+	int64_t i, t, n;
 
-	while ((i = deal_next(c->pool, c->step, &d)) >= 0)
-		reduce(c, op, rows, i * ROWS, rows - i * ROWS < ROWS ? rows - i * ROWS : ROWS);
+	while ((i = deal_next(c->pool, c->step, &d)) >= 0) {
+		const struct part s = part_of(c, o, i / tiles);
+
+		if ((n = tile_of(&s, i % tiles, &t)) > 0)
+			reduce(c, o, &s, t, n);
+	}
 	run_barrier(c);
-	d = deal_begin(c->pool, c->ith, tiles + outs + blocks);
+	d = deal_begin(c->pool, c->ith, parts * each);
 	while ((i = deal_next(c->pool, c->step + 1, &d)) >= 0) {
-		if (i < blocks)
-			gradient_a(c, op, rows, i);
+		const struct part s = part_of(c, o, i / each);
+
+		if ((i %= each) < blocks)
+			gradient_a(c, o, &s, i);
 		else if ((i -= blocks) < outs)
-			gradient_b(c, op, rows, i * OUTS);
-		else if ((i -= outs) < tiles)
-			gradient_x(c, op, i * ROWS, rows - i * ROWS < ROWS ? rows - i * ROWS : ROWS);
+			gradient_b(c, o, &s, i * OUTS);
+		else if ((n = tile_of(&s, i - outs, &t)) > 0)
+			gradient_x(c, o, &s, t, n);
 	}
 }
 
@@ -139,4 +189,6 @@ static struct qn_ticks_op moves(const struct run *c, const struct qn_op *o)
 	};
 }
 
-const struct operation op_back_low = {.check = check, .counters = 2, .moves = moves, .run = run};
+const struct operation op_back_low = {
+	.check = check, .counters = 2, .moves = moves, .routing = ROUTING_PAIRS, .run = run,
+};

@@ -129,7 +129,7 @@ static int attend_check(const struct plan *p, const struct qn_op *o)
 	};
 
 	if (!heads_ok(h) || h->v_in_k || a->window < 0 || a->ahead < 0 || !(a->softcap >= 0) || a->temp_log ||
-	    a->bias || a->relative.at || a->selection.n || a->side || a->sight || a->n_tier)
+	    (a->bias && a->span < 0) || a->relative.at || a->selection.n || a->side || a->sight || a->n_tier)
 		return 0;
 	for (int i = 0; i < 3; i++)
 		if (!col_ok(p, op->x, op->col[i], dims[i]) || !col_ok(p, op->dst, op->col[i], dims[i]))
@@ -259,6 +259,8 @@ static void gradients_of_scores(const struct run *c, const struct qn_back_attend
 			qn_kernels.softcap(p, p, a->softcap, KEYS);
 			memcpy(capped, p, sizeof capped);
 		}
+		if (a->bias)
+			qn_kernels.add_scaled(p, bias_at(a, head, k - t - i), 1, KEYS);
 		qn_kernels.exp_from(p, p, top, KEYS);
 		seen(c, a, text, t + i, k, n_keys, &from, &to);
 		memset(p, 0, sizeof *p * (size_t)from);
@@ -274,8 +276,8 @@ static void gradients_of_scores(const struct run *c, const struct qn_back_attend
 }
 
 /* The largest score and the sum of each row go on over n_keys from token k on. */
-static void sums(const struct run *c, const struct qn_back_attend *op, struct tile *s, struct text text, int64_t t,
-                 int64_t n, int64_t k, int64_t n_keys)
+static void sums(const struct run *c, const struct qn_back_attend *op, struct tile *s, int head, struct text text,
+                 int64_t t, int64_t n, int64_t k, int64_t n_keys)
 {
 	for (int64_t i = 0; i < n; i++) {
 		float *x = s->s + i * KEYS, top = s->top[i];
@@ -283,6 +285,8 @@ static void sums(const struct run *c, const struct qn_back_attend *op, struct ti
 
 		if (op->attend.softcap > 0)
 			qn_kernels.softcap(x, x, op->attend.softcap, KEYS);
+		if (op->attend.bias)
+			qn_kernels.add_scaled(x, bias_at(&op->attend, head, k - t - i), 1, KEYS);
 		seen(c, &op->attend, text, t + i, k, n_keys, &from, &to);
 		if (from == to)
 			continue;
@@ -316,7 +320,7 @@ static void by_queries(const struct run *c, const struct qn_back_attend *op, int
 
 		transpose(c, s->kt, op->x, key, h->head_dim, k, keys);
 		scores(c, op, s, head, t, n);
-		sums(c, op, s, text, t, n, k, keys);
+		sums(c, op, s, head, text, t, n, k, keys);
 	}
 	for (int64_t i = 0; i < n; i++) {
 		const float *y = buf_row(c, op->y, t + i) + (int64_t)head * h->v_dim;

@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "ops/route.h"
 #include "run/operation.h"
 
 #define COLUMNS QN_ACT_BLOCK
@@ -21,8 +22,8 @@ static int check(const struct plan *p, const struct qn_op *o)
 {
 	const struct qn_back_x *op = &o->back_x;
 
-	return o->rows != QN_ROWS_PAIR && o->rows != QN_ROWS_HEAD && mat_ok(&op->mat) && op->mat.layout == QN_ROWS &&
-	       op->mat.n_mat == 1 && op->scale != 0 && buf_ok(p, op->act, op->mat.n_out) &&
+	return rows_ok(p, o, 0) && mat_ok(&op->mat) && op->mat.layout == QN_ROWS &&
+	       op->mat.n_mat == (o->rows == QN_ROWS_PAIR ? o->routing.n_expert : 1) && op->scale != 0 && buf_ok(p, op->act, op->mat.n_out) &&
 	       cols_ok(p, op->dst, (op->mat.n_in + QN_PANEL - 1) / QN_PANEL * QN_PANEL);
 }
 
@@ -78,11 +79,10 @@ static void transpose(const struct qn_mat *m, uint8_t *panels, int64_t i, int64_
 	}
 }
 
-/* Columns `at` .. of dst, in rows t0 .. t1. */
-static void block(struct run *c, const struct qn_op *o, int64_t at, int64_t t0, int64_t t1)
+/* Columns `at` .. of dst, in rows t0 .. t1, of one matrix. */
+static void block(struct run *c, const struct qn_op *o, const struct qn_mat *m, int64_t at, int64_t t0, int64_t t1)
 {
 	const struct qn_back_x *op = &o->back_x;
-	const struct qn_mat *m = &op->mat;
 	const int64_t n_act = op_rows(c, o), left = m->n_in - at, n_col = left < COLUMNS ? left : COLUMNS;
 	const int most = qn_kernels.mm_tile[QN_BF16];
 	const float scale = m->scale ? op->scale * *m->scale : op->scale;
@@ -117,6 +117,26 @@ static void block(struct run *c, const struct qn_op *o, int64_t at, int64_t t0, 
 	}
 }
 
+/* Each expert's matrix, with its pairs. */
+static void run_pairs(struct run *c, const struct qn_op *o)
+{
+	const struct qn_mat *m = &o->back_x.mat;
+	const int64_t blocks = (m->n_in + COLUMNS - 1) / COLUMNS;
+	const struct route r = route_of(c->bufs, &o->routing, c->batch->n_tok);
+	struct deal d = deal_begin(c->pool, c->ith, blocks * m->n_mat);
+	int64_t i;
+
+	while ((i = deal_next(c->pool, c->step, &d)) >= 0) {
+		const int64_t e = i / blocks;
+		struct qn_mat one = *m;
+
+		one.data = (const uint8_t *)m->data + (size_t)(e * m->n_out) * qn_row_bytes(m->type, m->n_in);
+		one.scale = m->scale ? m->scale + e : NULL;
+		if (r.offset[e] < r.offset[e + 1])
+			block(c, o, &one, i % blocks * COLUMNS, r.offset[e], r.offset[e + 1]);
+	}
+}
+
 static void run(struct run *c, const struct qn_op *o)
 {
 	const int64_t rows = op_rows(c, o), blocks = (o->back_x.mat.n_in + COLUMNS - 1) / COLUMNS;
@@ -126,11 +146,15 @@ static void run(struct run *c, const struct qn_op *o)
 		parts = (rows + ROWS_LEAST - 1) / ROWS_LEAST;
 	if (rows == 0)
 		return;
+	if (o->rows == QN_ROWS_PAIR) {
+		run_pairs(c, o);
+		return;
+	}
 
 	struct deal d = deal_begin(c->pool, c->ith, blocks * parts);
 
 	while ((i = deal_next(c->pool, c->step, &d)) >= 0)
-		block(c, o, i / parts * COLUMNS, rows * (i % parts) / parts, rows * (i % parts + 1) / parts);
+		block(c, o, &o->back_x.mat, i / parts * COLUMNS, rows * (i % parts) / parts, rows * (i % parts + 1) / parts);
 }
 
 static struct qn_ticks_op moves(const struct run *c, const struct qn_op *o)
@@ -138,9 +162,11 @@ static struct qn_ticks_op moves(const struct run *c, const struct qn_op *o)
 	const struct qn_mat *m = &o->back_x.mat;
 
 	return (struct qn_ticks_op){
-		.bytes = m->n_out * (int64_t)qn_row_bytes(m->type, m->n_in),
+		.bytes = m->n_mat * (int64_t)m->n_out * (int64_t)qn_row_bytes(m->type, m->n_in),
 		.madds = op_rows(c, o) * m->n_out * m->n_in,
 	};
 }
 
-const struct operation op_back_x = {.check = check, .scratch = scratch, .counters = 1, .moves = moves, .run = run};
+const struct operation op_back_x = {
+	.check = check, .scratch = scratch, .counters = 1, .moves = moves, .routing = ROUTING_PAIRS, .run = run,
+};

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "math/exp.h"
 #include "math/log.h"
 #include "ops/norms.h"
 #include "run/operation.h"
@@ -150,20 +151,50 @@ static void norm_run(struct run *c, const struct qn_op *o)
 
 const struct operation op_back_norm = {.check = norm_check, .counters = 1, .run = norm_run};
 
+static int64_t gate_segs(const struct qn_back_gate *op)
+{
+	return op->by_row && op->n_seg ? op->n_seg : 1;
+}
+
 static int gate_check(const struct plan *p, const struct qn_op *o)
 {
 	const struct qn_back_gate *op = &o->back_gate;
+	const int64_t segs = gate_segs(op), n = segs * op->n_col, of_g = op->by_row ? segs : n;
 
-	return o->rows != QN_ROWS_PAIR && o->rows != QN_ROWS_HEAD && op->n_col > 0 && op->fn >= 0 &&
-	       op->fn < QN_N_FN && op->fn != QN_FN_SWIGLU_CLAMP && cols_ok(p, op->g, op->n_col) &&
-	       cols_ok(p, op->dy, op->n_col) && cols_ok(p, op->dg, op->n_col) &&
-	       (op->u.buf == -1 || (cols_ok(p, op->u, op->n_col) && cols_ok(p, op->du, op->n_col)));
+	return rows_ok(p, o, 0) && op->n_col > 0 && op->n_seg >= 0 && op->fn >= QN_FN_NONE && op->fn < QN_N_FN &&
+	       op->fn != QN_FN_SWIGLU_CLAMP && cols_ok(p, op->g, of_g) && cols_ok(p, op->dy, n) &&
+	       cols_ok(p, op->dg, of_g) &&
+	       (op->u.buf == -1 ? op->fn != QN_FN_NONE && !op->by_row : cols_ok(p, op->u, n) && cols_ok(p, op->du, n));
+}
+
+/* A row of which each segment has one number that it is multiplied by. */
+static void gate_segments(const struct run *c, const struct qn_back_gate *op, int64_t t)
+{
+	const float *g = cols_row(c, op->g, t), *u = cols_row(c, op->u, t), *dy = cols_row(c, op->dy, t);
+	float *dg = cols_row(c, op->dg, t), *du = cols_row(c, op->du, t);
+
+	for (int64_t i = 0; i < gate_segs(op); i++, u += op->n_col, dy += op->n_col, du += op->n_col) {
+		float value = g[i], along = 0;
+
+		for (int64_t at = 0; at < op->n_col; at += QN_ACT_BLOCK) {
+			const int64_t left = op->n_col - at;
+
+			along += qn_kernels.dot(u + at, dy + at, left < QN_ACT_BLOCK ? left : QN_ACT_BLOCK);
+		}
+		if (op->fn != QN_FN_NONE) {
+			qn_kernels.fn[op->fn](&value, g + i, NULL, 1);
+			qn_kernels.derivative[op->fn](dg + i, g + i, &along, 1);
+		} else {
+			dg[i] = along;
+		}
+		qn_kernels.scale_rows(du, dy, value, NULL, op->n_col);
+	}
 }
 
 static void gate_run(struct run *c, const struct qn_op *o)
 {
 	const struct qn_back_gate *op = &o->back_gate;
-	const int64_t blocks = (op->n_col + QN_ACT_BLOCK - 1) / QN_ACT_BLOCK;
+	const int64_t blocks = op->by_row ? 1 : (op->n_col + QN_ACT_BLOCK - 1) / QN_ACT_BLOCK;
 	struct deal d = deal_begin(c->pool, c->ith, op_rows(c, o) * blocks);
 	int64_t i;
 
@@ -173,6 +204,16 @@ static void gate_run(struct run *c, const struct qn_op *o)
 		const float *g = cols_row(c, op->g, t) + at, *dy = cols_row(c, op->dy, t) + at;
 		float derivatives[QN_ACT_BLOCK];
 
+		if (op->by_row) {
+			gate_segments(c, op, t);
+			continue;
+		}
+		if (op->fn == QN_FN_NONE) {
+			qn_kernels.scale_rows(derivatives, dy, 1, cols_row(c, op->u, t) + at, n);
+			qn_kernels.scale_rows(cols_row(c, op->du, t) + at, dy, 1, g, n);
+			memcpy(cols_row(c, op->dg, t) + at, derivatives, sizeof *derivatives * (size_t)n);
+			continue;
+		}
 		qn_kernels.derivative[op->fn](derivatives, g, dy, n);
 		if (op->u.buf >= 0) {
 			qn_kernels.scale_rows(derivatives, derivatives, 1, cols_row(c, op->u, t) + at, n);
@@ -182,4 +223,36 @@ static void gate_run(struct run *c, const struct qn_op *o)
 	}
 }
 
-const struct operation op_back_gate = {.check = gate_check, .counters = 1, .run = gate_run};
+const struct operation op_back_gate = {
+	.check = gate_check, .counters = 1, .routing = ROUTING_PAIRS, .run = gate_run,
+};
+
+static int xielu_check(const struct plan *p, const struct qn_op *o)
+{
+	const struct qn_xielu *op = &o->back_xielu.xielu;
+
+	return op->n_col > 0 && op->param[3] <= 0 && o->rows != QN_ROWS_PAIR && cols_ok(p, op->dst, op->n_col) &&
+	       cols_ok(p, o->back_xielu.x, op->n_col);
+}
+
+/* The derivative is 2 positive x + beta of x > 0, else (e^x - 1) negative + beta; of x from eps on e^x stays. */
+static void xielu_run(struct run *c, const struct qn_op *o)
+{
+	const struct qn_xielu *op = &o->back_xielu.xielu;
+	const float *param = op->param, beta = param[2], eps = param[3];
+	struct deal d = deal_begin(c->pool, c->ith, op_rows(c, o));
+	int64_t t;
+
+	while ((t = deal_next(c->pool, c->step, &d)) >= 0) {
+		const float *x = cols_row(c, o->back_xielu.x, t);
+		float *y = cols_row(c, op->dst, t);
+
+		for (int64_t i = 0; i < op->n_col; i++) {
+			const float v = x[i], grows = v < eps ? qexp(v) : 0;
+
+			y[i] *= v > 0 ? fmaf(2 * param[0], v, beta) : fmaf(grows - 1, param[1], beta);
+		}
+	}
+}
+
+const struct operation op_back_xielu = {.check = xielu_check, .counters = 1, .run = xielu_run};

@@ -15,8 +15,8 @@ static int gate_check(const struct plan *p, const struct qn_op *o)
 	const struct qn_gate *op = &o->gate;
 	const int64_t segs = gate_segs(op);
 
-	return o->rows != QN_ROWS_PAIR && op->n_col > 0 && op->fn >= QN_FN_NONE && op->fn < QN_N_FN &&
-	       op->n_seg >= 0 && cols_ok(p, op->src, op->by_row ? segs : op->n_col) &&
+	return rows_ok(p, o, 0) && op->n_col > 0 && op->fn >= QN_FN_NONE && op->fn < QN_N_FN && op->n_seg >= 0 &&
+	       cols_ok(p, op->src, op->by_row ? segs : op->n_col) &&
 	       cols_ok(p, op->dst, segs * op->n_col);
 }
 
@@ -46,7 +46,7 @@ static void gate_run(struct run *c, const struct qn_op *o)
 	}
 }
 
-const struct operation op_gate = {.check = gate_check, .counters = 1, .run = gate_run};
+const struct operation op_gate = {.check = gate_check, .counters = 1, .routing = ROUTING_PAIRS, .run = gate_run};
 
 static int xielu_check(const struct plan *p, const struct qn_op *o)
 {

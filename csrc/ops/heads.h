@@ -108,4 +108,13 @@ static inline void rotate(const struct run *c, const struct qn_rotation *r, floa
 		qn_kernels.rope(x + r->at, buf_row(c, r->table, t), r->n / 2, r->kind == QN_ROPE_NEOX);
 }
 
+/* What is added to the scores of 64 keys, of which the first is i positions after the head's own. */
+static inline const float *bias_at(const struct qn_attend *op, int head, int64_t i)
+{
+	const int64_t span = op->span, edge = QN_KV_BLOCK - 1;
+
+	i = i < -span - edge ? -span - edge : i > span ? span : i;
+	return op->bias + head * 2 * (span + QN_KV_BLOCK) + span + edge + i;
+}
+
 #endif

@@ -75,12 +75,9 @@ static float exponentials(float *y, const float *logits, int n)
 	return sum;
 }
 
-/* What the logits of a token are worth, which is what experts are chosen by where it is in another order. */
-static void worths(const struct qn_op *o, float *y, const float *logits)
+/* Experts are chosen by what they are worth where that is in another order than the logits. */
+void route_worths(const struct qn_moe_route *op, int n, float *y, const float *logits)
 {
-	const struct qn_moe_route *op = &o->moe_route;
-	const int n = o->routing.n_expert + op->n_same;
-
 	if (op->gating == QN_GATE_SOFTMAX) {
 		const float sum = exponentials(y, logits, n);
 
@@ -122,7 +119,7 @@ static void choose(const struct qn_op *o, const float *logits, int32_t tok, int3
 	const int n = o->routing.n_expert + op->n_same;
 	float worth[QN_EXPERTS_MAX + QN_PANEL], max, sum = 0, chosen = 0;
 
-	worths(o, worth, logits);
+	route_worths(op, n, worth, logits);
 	if (op->choice) {
 		memcpy(expert, op->choice + (int64_t)tok * o->routing.n_used,
 		       sizeof *expert * (size_t)o->routing.n_used);

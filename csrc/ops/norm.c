@@ -94,7 +94,7 @@ static int norm_rows_check(const struct plan *p, const struct qn_op *o)
 {
 	const struct qn_norm_rows *op = &o->norm_rows;
 
-	return norm_ok(&op->norm) && o->rows != QN_ROWS_PAIR && op->n_col > 0 && op->n_seg > 0 && op->scale != 0 &&
+	return norm_ok(&op->norm) && rows_ok(p, o, 0) && op->n_col > 0 && op->n_seg > 0 && op->scale != 0 &&
 	       (op->low == op->high || (op->low < op->high && !op->add)) &&
 	       cols_ok(p, op->src, (int64_t)op->n_seg * op->n_col) &&
 	       cols_ok(p, op->dst, (int64_t)op->n_seg * op->n_col);
@@ -137,4 +137,6 @@ static void norm_rows_run(struct run *c, const struct qn_op *o)
 	}
 }
 
-const struct operation op_norm_rows = {.check = norm_rows_check, .counters = 1, .run = norm_rows_run};
+const struct operation op_norm_rows = {
+	.check = norm_rows_check, .counters = 1, .routing = ROUTING_PAIRS, .run = norm_rows_run,
+};

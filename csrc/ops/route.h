@@ -18,6 +18,9 @@ struct route {
 
 struct route route_of(const struct qn_buf *bufs, const struct qn_routing *r, int64_t n_tok);
 
+/* What the n logits of a token are worth to op: weights of experts before some are chosen, or the logits themselves. */
+void route_worths(const struct qn_moe_route *op, int n, float *y, const float *logits);
+
 /* 1 where numbers of experts are within the bounds, and the buffer is there. */
 int experts_ok(const struct plan *p, const struct qn_routing *r);
 

@@ -73,7 +73,11 @@ struct operation {
 	X(QN_OP_BACK_ATTEND, op_back_attend)  \
 	X(QN_OP_BACK_W, op_back_w)            \
 	X(QN_OP_BACK_V, op_back_v)            \
-	X(QN_OP_BACK_EMBED, op_back_embed)
+	X(QN_OP_BACK_EMBED, op_back_embed)    \
+	X(QN_OP_BACK_XIELU, op_back_xielu)    \
+	X(QN_OP_BACK_ROUTE, op_back_route)    \
+	X(QN_OP_BACK_COMBINE, op_back_combine) \
+	X(QN_OP_BACK_PAIRS, op_back_pairs)
 
 #define QN_DECLARE(kind, name) extern const struct operation name;
 QN_OPERATIONS(QN_DECLARE)

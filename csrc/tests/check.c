@@ -374,7 +374,7 @@ int main(int argc, char **argv)
 		{"scan", check_scan}, {"media", check_media},   {"select", check_select},
 		{"waves", check_waves}, {"compress", check_compress}, {"share", check_share},
 		{"adapt", check_adapt}, {"back", check_back}, {"logits", check_logits},
-		{"back_weights", check_back_weights},
+		{"back_weights", check_back_weights}, {"back_moe", check_back_moe},
 	};
 	const char *only = NULL, *chosen = NULL, *seed_text = getenv("CHECK_SEED"), *bench_only = NULL;
 	int bench = 0, skip = 0, known = 0;

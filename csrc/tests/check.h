@@ -141,6 +141,7 @@ void check_share(void);
 void check_adapt(void);
 void check_back(void);
 void check_back_weights(void);
+void check_back_moe(void);
 void check_logits(void);
 void check_pool(void);
 void check_ops(void);

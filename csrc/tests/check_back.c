@@ -531,6 +531,15 @@ struct attend_by {
 	int first, end, head;
 };
 
+/* What is added to the score of a key that is so many positions after the query. */
+static double bias_of(const struct qn_attend *op, int head, int far)
+{
+	if (!op->bias)
+		return 0;
+	far = far < -op->span ? -op->span : far > op->span ? op->span : far;
+	return (double)op->bias[head * 2 * (op->span + QN_KV_BLOCK) + op->span + QN_KV_BLOCK - 1 + far];
+}
+
 /* Of a sequence: the sum of dy and the results of a head; x: queries, keys and values of all tokens, [3][TOK][DIM]. */
 static double attend_of(const double *x, const void *of)
 {
@@ -557,6 +566,7 @@ static double attend_of(const double *x, const void *of)
 				         (op->mul ? (double)op->mul[by->head / 2 * n + i] : 1);
 			if (cap > 0)
 				score = cap * tanh(score / cap);
+			score += bias_of(op, by->head, s - t);
 			sum += exp(score);
 			part += exp(score) * along;
 		}
@@ -593,6 +603,7 @@ static void results(const struct qn_attend *op)
 					score += x[0][t][i] * x[1][s][i];
 				if (op->softcap > 0)
 					score = (double)op->softcap * tanh(score / (double)op->softcap);
+				score += bias_of(op, h, s - t);
 				sum += exp(score);
 				for (int i = 0; i < DIM; i++)
 					y[i] += exp(score) * x[2][s][i];
@@ -607,25 +618,32 @@ static void results(const struct qn_attend *op)
 static void attends(void)
 {
 	static float mul[KV_HEADS * DIM], sinks[HEADS] = {0.5f, -1, 2, 0};
+	enum { SPAN = 20 };
+	static float bias[HEADS * 2 * (SPAN + QN_KV_BLOCK)];
 	static double x[3][TOK][DIM];
 	struct qn_op op = {.kind = QN_OP_BACK_ATTEND};
 
-	for (int way = 0; way < 10; way++) {
+	for (int way = 0; way < 12; way++) {
 		struct qn_attend *a = &op.back_attend.attend;
 		const int v_dim = way == 6 ? 16 : DIM;
 
 		fill();
 		for (int i = 0; i < KV_HEADS * DIM; i++)
 			mul[i] = rnd_normal();
+		for (int i = 0; i < HEADS * 2 * (SPAN + QN_KV_BLOCK); i++) { /* far keys have the numbers of the last */
+			const int far = i % (2 * (SPAN + QN_KV_BLOCK)) - SPAN - QN_KV_BLOCK + 1;
+
+			bias[i] = far <= -SPAN || far > SPAN ? bias[i - (i > 0)] : rnd_normal();
+		}
 		for (int t = 0; t < TOK; t++) /* queries have their scale */
 			for (int i = 0; i < HEADS * DIM; i++)
 				was[0][t][i] *= 0.3f;
 		*a = (struct qn_attend){
 			.heads = {.n_head = HEADS, .n_head_kv = KV_HEADS, .head_dim = DIM, .v_dim = v_dim},
 			.window = way == 1 || way == 8 ? 5 : way == 2 || way == 5 || way == 9 ? 67 : 0,
-			.chunked = way == 5, .ahead = way == 7 ? INT32_MAX : way == 8 ? 4 : way == 9 ? 66 : 0,
+			.chunked = way == 5, .ahead = way == 7 || way == 11 ? INT32_MAX : way == 8 ? 4 : way == 9 ? 66 : 0,
 			.softcap = way == 3 ? 4 : 0, .sinks = way == 4 ? sinks : NULL,
-			.mul = way == 4 || way == 6 ? mul : NULL,
+			.mul = way == 4 || way == 6 ? mul : NULL, .bias = way >= 10 ? bias : NULL, .span = SPAN,
 		};
 		op.back_attend.x = 0;
 		memcpy(op.back_attend.col, (int32_t[]){0, 96, 144}, sizeof op.back_attend.col);
@@ -762,12 +780,14 @@ static void refuses(void)
 	BAD(op.back_norm.scale, 0);
 	BAD(op.rows, QN_ROWS_PAIR);
 	op = (struct qn_op){.kind = QN_OP_BACK_GATE, .back_gate = {.n_col = 64, .du = {1, 0}, .dg = {2, 0}}};
-	BAD(op.back_gate.fn, QN_FN_NONE);
+	BAD(op.back_gate.fn, QN_FN_NONE - 1);
 	BAD(op.back_gate.fn, QN_FN_SWIGLU_CLAMP);
 	BAD(op.back_gate.fn, QN_N_FN);
 	BAD(op.back_gate.u.buf, -2);
 	BAD(op.back_gate.du.buf, -1);
 	BAD(op.back_gate.n_col, 65);
+	op.back_gate.fn = QN_FN_NONE;
+	BAD(op.back_gate.u.buf, -1);
 	op = (struct qn_op){.kind = QN_OP_BACK_QKV,
 	                    .back_qkv = {.qkv = {.heads = {.n_head = 2, .n_head_kv = 1, .head_dim = 16, .v_dim = 16},
 	                                         .q_norm = some, .col = {0, 32, 48}, .scale = 1}, .was = 1}};
@@ -780,7 +800,9 @@ static void refuses(void)
 	                                                         .v_dim = 16}},
 	                                    .col = {0, 32, 48}, .y = 1, .dy = 1, .dst = 2, .stats = 3}};
 	BAD(op.back_attend.attend.ahead, -1);
-	BAD(op.back_attend.attend.bias, some);
+	op.back_attend.attend.bias = some;
+	BAD(op.back_attend.attend.span, -1);
+	op.back_attend.attend.bias = NULL;
 	BAD(op.back_attend.attend.n_tier, 1);
 	BAD(op.back_attend.attend.side, QN_SIDE_OWN);
 	BAD(op.back_attend.attend.sight, QN_SIGHT_SPAN);
