@@ -22,8 +22,9 @@ static int check(const struct plan *p, const struct qn_op *o)
 {
 	const struct qn_back_x *op = &o->back_x;
 
-	return rows_ok(p, o, 0) && mat_ok(&op->mat) && op->mat.layout == QN_ROWS &&
-	       op->mat.n_mat == (o->rows == QN_ROWS_PAIR ? o->routing.n_expert : 1) && op->scale != 0 && buf_ok(p, op->act, op->mat.n_out) &&
+	return rows_ok(p, o, 0) && mat_ok(&op->mat) && op->mat.layout == QN_ROWS && op->scale != 0 &&
+	       op->mat.n_mat == (o->rows == QN_ROWS_PAIR ? o->routing.n_expert : 1) &&
+	       buf_ok(p, op->act, op->mat.n_out) &&
 	       cols_ok(p, op->dst, (op->mat.n_in + QN_PANEL - 1) / QN_PANEL * QN_PANEL);
 }
 
@@ -154,7 +155,8 @@ static void run(struct run *c, const struct qn_op *o)
 	struct deal d = deal_begin(c->pool, c->ith, blocks * parts);
 
 	while ((i = deal_next(c->pool, c->step, &d)) >= 0)
-		block(c, o, &o->back_x.mat, i / parts * COLUMNS, rows * (i % parts) / parts, rows * (i % parts + 1) / parts);
+		block(c, o, &o->back_x.mat, i / parts * COLUMNS, rows * (i % parts) / parts,
+		      rows * (i % parts + 1) / parts);
 }
 
 static struct qn_ticks_op moves(const struct run *c, const struct qn_op *o)

@@ -1,4 +1,4 @@
-/* back_moe.c - the reverse of experts: gradients of the router's logits, of what experts returned, and of their input. */
+/* back_moe.c - the reverse of experts: gradients of a router's logits, of what experts return, and of their input. */
 #include <math.h>
 #include <string.h>
 

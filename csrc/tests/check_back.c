@@ -641,7 +641,8 @@ static void attends(void)
 		*a = (struct qn_attend){
 			.heads = {.n_head = HEADS, .n_head_kv = KV_HEADS, .head_dim = DIM, .v_dim = v_dim},
 			.window = way == 1 || way == 8 ? 5 : way == 2 || way == 5 || way == 9 ? 67 : 0,
-			.chunked = way == 5, .ahead = way == 7 || way == 11 ? INT32_MAX : way == 8 ? 4 : way == 9 ? 66 : 0,
+			.chunked = way == 5,
+			.ahead = way == 7 || way == 11 ? INT32_MAX : way == 8 ? 4 : way == 9 ? 66 : 0,
 			.softcap = way == 3 ? 4 : 0, .sinks = way == 4 ? sinks : NULL,
 			.mul = way == 4 || way == 6 ? mul : NULL, .bias = way >= 10 ? bias : NULL, .span = SPAN,
 		};

@@ -18,7 +18,8 @@ enum { LOGITS, ROUTE, ROWS, ACT_F32 = 8, ACT_BF16 };
 static float rows[N_BUFS_MOE][PAIRS][COLS], was[N_BUFS_MOE][PAIRS][COLS], want[N_BUFS_MOE][PAIRS][COLS];
 static float act[2 * PAIRS * QN_ACT_BLOCK];
 static struct actb act_bf16[PAIRS];
-static float a[EXPERTS * RANK * IN], b[EXPERTS * RANK * OUT], d_a[COUNT(a)], d_b[COUNT(b)], want_a[COUNT(a)], want_b[COUNT(b)];
+static float a[EXPERTS * RANK * IN], b[EXPERTS * RANK * OUT], d_a[COUNT(a)], d_b[COUNT(b)];
+static float want_a[COUNT(a)], want_b[COUNT(b)];
 static float w[EXPERTS * OUT * IN];
 static uint8_t route_bytes[4096];
 static struct qn_pool *pools[2];
@@ -53,7 +54,9 @@ static void fill(void)
 static void once(struct qn_pool *pool, const struct qn_op *route, const struct qn_op *op)
 {
 	static int32_t pos[TOK], seq[TOK], out[TOK], tok[TOK];
-	const struct qn_batch batch = {.tok = tok, .pos = pos, .seq = seq, .out = out, .n_tok = TOK, .n_seq = 1, .n_out = 1};
+	const struct qn_batch batch = {
+		.tok = tok, .pos = pos, .seq = seq, .out = out, .n_tok = TOK, .n_seq = 1, .n_out = 1,
+	};
 	const struct qn_op ops[] = {*route, op ? *op : *route};
 	struct qn_buf bufs[N_BUFS_MOE];
 	size_t bytes;
@@ -219,10 +222,11 @@ static void moves(void)
 				const float *dy = was[ROWS][r.pair[t * USED + k]];
 				const float *x = act + (ptrdiff_t)t * QN_ACT_BLOCK;
 
+				const float *rest = x + (ptrdiff_t)TOK * QN_ACT_BLOCK;
+
 				check_near("weight", k, (double)rows[ROWS + 3][t][k],
 				           dot_of(x, dy, QN_ACT_BLOCK) +
-				                   dot_of(x + (ptrdiff_t)TOK * QN_ACT_BLOCK, dy + QN_ACT_BLOCK, IN - QN_ACT_BLOCK),
-				           1e-4);
+				                   dot_of(rest, dy + QN_ACT_BLOCK, IN - QN_ACT_BLOCK), 1e-4);
 			}
 		}
 	}
@@ -236,6 +240,12 @@ static int expert_of(const struct route *r, int pair)
 	while (r->offset[e + 1] <= pair)
 		e++;
 	return e;
+}
+
+/* Number j of the activations of a pair. */
+static double input(int pair, int j)
+{
+	return (double)act[(j / QN_ACT_BLOCK * PAIRS + pair) * QN_ACT_BLOCK + j % QN_ACT_BLOCK];
 }
 
 static void products(void)
@@ -263,7 +273,9 @@ static void products(void)
 			check_near("dx", k, (double)rows[ROWS][i][k], sum, 1e-4);
 		}
 	op.kind = QN_OP_BACK_LOW;
-	op.back_low = (struct qn_back_low){a, b, d_a, d_b, {ROWS, 0}, {ROWS + 1, 0}, ACT_F32, ROWS + 2, IN, OUT, RANK, 0.5f};
+	op.back_low = (struct qn_back_low){
+		a, b, d_a, d_b, {ROWS, 0}, {ROWS + 1, 0}, ACT_F32, ROWS + 2, IN, OUT, RANK, 0.5f,
+	};
 	everywhere(&route, &op, "gradients of adapters of experts");
 	for (int e = 0; e < EXPERTS; e++)
 		for (int k = 0; k < RANK; k++) {
@@ -279,7 +291,7 @@ static void products(void)
 
 				for (int i = r.offset[e]; i < r.offset[e + 1]; i++)
 					sum += (double)rows[ROWS + 2][i][RANK + k] *
-					       (double)act[(j / QN_ACT_BLOCK * PAIRS + i) * QN_ACT_BLOCK + j % QN_ACT_BLOCK];
+					       input(i, j);
 				check_near("d_a", j, (double)d_a[(e * RANK + k) * IN + j], sum, 1e-3);
 			}
 		}
@@ -289,7 +301,7 @@ static void products(void)
 			double h = 0, back = 0;
 
 			for (int j = 0; j < IN; j++)
-				h += (double)act[(j / QN_ACT_BLOCK * PAIRS + i) * QN_ACT_BLOCK + j % QN_ACT_BLOCK] *
+				h += input(i, j) *
 				     (double)a[(e * RANK + k) * IN + j];
 			for (int j = 0; j < OUT; j++)
 				back += (double)was[ROWS][i][j] * (double)b[(e * OUT + j) * RANK + k];
@@ -310,8 +322,9 @@ static void gates(void)
 		if (fn == QN_FN_SWIGLU_CLAMP)
 			continue;
 		fill();
-		op.back_gate = (struct qn_back_gate){{ROWS, 0}, {ROWS + 1, 0}, {ROWS + 2, 0}, {ROWS + 3, 0}, {ROWS + 4, 0},
-		                                     N, SEGS, 1, fn};
+		op.back_gate = (struct qn_back_gate){
+			{ROWS, 0}, {ROWS + 1, 0}, {ROWS + 2, 0}, {ROWS + 3, 0}, {ROWS + 4, 0}, N, SEGS, 1, fn,
+		};
 		everywhere(&route, &op, "gates of segments");
 		for (int i = 0; i < PAIRS; i++)
 			for (int s = 0; s < SEGS; s++) {
@@ -323,7 +336,8 @@ static void gates(void)
 					qn_kernels.derivative[fn](&slope, &g, NULL, 1);
 				}
 				for (int k = s * N; k < (s + 1) * N; k++) {
-					sum += (double)slope * (double)was[ROWS + 1][i][k] * (double)was[ROWS + 2][i][k];
+					sum += (double)slope * (double)was[ROWS + 1][i][k] *
+					       (double)was[ROWS + 2][i][k];
 					check_near("du", k, (double)rows[ROWS + 4][i][k],
 					           (double)value * (double)was[ROWS + 2][i][k], 1e-6);
 				}

@@ -9,6 +9,7 @@ import "C"
 
 import (
 	"cmp"
+	"math"
 	"unsafe"
 )
 
@@ -76,7 +77,7 @@ func (o Scatter) fill(b *planBuilder, op *C.struct_qn_op) error {
 }
 
 // BackX is Dst = Scale * the transpose of Matrix times Act, of ActBF16, or that added (struct qn_back_x). The matrix is in
-// Rows.
+// Rows, with PairRows one of each expert.
 type BackX struct {
 	Dst    Columns
 	Act    Buf
@@ -84,12 +85,16 @@ type BackX struct {
 	Matrix Matrix
 	Add    bool
 	Scale  float32 // 0: 1
+	Route  Buf     // with PairRows
 }
 
 func (o BackX) fill(b *planBuilder, op *C.struct_qn_op) error {
 	op.kind, op.rows = C.QN_OP_BACK_X, C.int32_t(o.Rows)
 	c := operands[C.struct_qn_back_x](op)
-	if o.Matrix.Layout != Rows || o.Matrix.N != 1 {
+	if err := b.pairs(op, o.Rows, o.Route); err != nil {
+		return err
+	}
+	if o.Matrix.Layout != Rows || o.Matrix.N != b.experts(op, o.Rows) {
 		return shapeErr("gradients through %d matrices of layout %d", o.Matrix.N, o.Matrix.Layout)
 	}
 	if err := b.matrix(&c.mat, o.Matrix); err != nil {
@@ -103,7 +108,8 @@ func (o BackX) fill(b *planBuilder, op *C.struct_qn_op) error {
 }
 
 // BackLow is the reverse of the term Scale * B (A x) of all rows (struct qn_back_low): it writes DA and DB, and adds to Dst.
-// A and DA are [Rank][In], B and DB [Out][Rank], all outside the Go heap.
+// A and DA are [Rank][In], B and DB [Out][Rank], with PairRows those of each expert one after the other, all outside the Go
+// heap.
 type BackLow struct {
 	Dst, Src      Columns
 	Act           Buf // x, of ActF32
@@ -112,6 +118,7 @@ type BackLow struct {
 	A, B, DA, DB  []float32
 	In, Out, Rank int
 	Scale         float32
+	Route         Buf // with PairRows
 }
 
 func (o BackLow) fill(b *planBuilder, op *C.struct_qn_op) error {
@@ -120,12 +127,16 @@ func (o BackLow) fill(b *planBuilder, op *C.struct_qn_op) error {
 	if o.Rank < 1 || o.Rank > MaxRank {
 		return shapeErr("a rank of %d", o.Rank)
 	}
+	if err := b.pairs(op, o.Rows, o.Route); err != nil {
+		return err
+	}
+	each := b.experts(op, o.Rows) * o.Rank
 	c.n_in, c.n_out, c.rank, c.scale = C.int32_t(o.In), C.int32_t(o.Out), C.int32_t(o.Rank), C.float(o.Scale)
 	for _, v := range []struct {
 		c **C.float
 		v []float32
 		n int
-	}{{&c.a, o.A, o.Rank * o.In}, {&c.b, o.B, o.Rank * o.Out}, {&c.d_a, o.DA, o.Rank * o.In}, {&c.d_b, o.DB, o.Rank * o.Out}} {
+	}{{&c.a, o.A, each * o.In}, {&c.b, o.B, each * o.Out}, {&c.d_a, o.DA, each * o.In}, {&c.d_b, o.DB, each * o.Out}} {
 		if err := vector(b, v.c, v.v, v.n); err != nil {
 			return err
 		}
@@ -183,31 +194,44 @@ func (o BackNorm) fill(b *planBuilder, op *C.struct_qn_op) error {
 }
 
 // BackGate is the reverse of Fn(G) * U, of Cols columns: gradients of G and of U, which may replace DY. Where U.Buf is NoBuf
-// it is that of Fn(G) (struct qn_back_gate).
+// it is that of Fn(G). ByRow and Segs are as in Gate (struct qn_back_gate).
 type BackGate struct {
 	DG, DU, G, U, DY Columns
 	Rows             RowSet
 	Cols             int
+	ByRow            bool
+	Segs             int
 	Fn               Fn
+	Route            Buf // with PairRows
 }
 
 func (o BackGate) fill(b *planBuilder, op *C.struct_qn_op) error {
 	op.kind, op.rows = C.QN_OP_BACK_GATE, C.int32_t(o.Rows)
 	c := operands[C.struct_qn_back_gate](op)
-	c.n_col, c.fn = C.int32_t(o.Cols), C.int32_t(o.Fn)
+	c.n_col, c.fn, c.by_row, c.n_seg = C.int32_t(o.Cols), C.int32_t(o.Fn), flag(o.ByRow || o.Segs > 0), C.int32_t(o.Segs)
 	c.u.buf = C.int32_t(none)
-	list := []struct {
+	if err := b.pairs(op, o.Rows, o.Route); err != nil {
+		return err
+	}
+	if o.Cols < 1 || o.Segs < 0 || o.Segs > math.MaxInt32/o.Cols {
+		return shapeErr("the reverse of gates of %d segments of %d columns", o.Segs, o.Cols)
+	}
+	n, ofG := o.Cols, o.Cols
+	if o.ByRow || o.Segs > 0 {
+		ofG = max(o.Segs, 1)
+		n *= ofG
+	}
+	type columns struct {
 		c  *C.struct_qn_cols
 		of Columns
-	}{{&c.g, o.G}, {&c.dy, o.DY}, {&c.dg, o.DG}}
+		n  int
+	}
+	list := []columns{{&c.g, o.G, ofG}, {&c.dy, o.DY, n}, {&c.dg, o.DG, ofG}}
 	if o.U.Buf != NoBuf {
-		list = append(list, []struct {
-			c  *C.struct_qn_cols
-			of Columns
-		}{{&c.u, o.U}, {&c.du, o.DU}}...)
+		list = append(list, columns{&c.u, o.U, n}, columns{&c.du, o.DU, n})
 	}
 	for _, at := range list {
-		if err := at.of.fill(b, at.c, o.Rows, o.Cols); err != nil {
+		if err := at.of.fill(b, at.c, o.Rows, at.n); err != nil {
 			return err
 		}
 	}

@@ -126,6 +126,14 @@ func (b *planBuilder) route(c *C.struct_qn_op, buf Buf) error {
 	return nil
 }
 
+// pairs sets the routing of an operation whose rows are pairs.
+func (b *planBuilder) pairs(c *C.struct_qn_op, rows RowSet, buf Buf) error {
+	if rows != PairRows {
+		return nil
+	}
+	return b.route(c, buf)
+}
+
 // place returns a location in the units of a group.
 func place(group, offset int) C.struct_qn_place {
 	return C.struct_qn_place{offset: C.int64_t(offset), group: C.int32_t(group)}

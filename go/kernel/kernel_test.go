@@ -378,7 +378,8 @@ func TestDescribe(t *testing.T) {
 	all := []Op{Adapt{}, StoreKV{}, Attend{}, Select{}, Compress{}, Conv{}, Decay{}, Delta{}, Matmul{}, MoeRoute{}, MoeGather{},
 		MoeCombine{}, NGram{}, Embed{}, RopeTable{}, Gather{}, Norm{}, NormRows{}, ToAct{}, Gate{}, XIELU{}, Scan{}, Sparse{},
 		Match{}, Mix{}, MixByScores{}, Blend{}, Connect{}, Agree{}, WKV{}, LRU{}, Share{}, Input{}, MoeHeads{},
-		Loss{}, Scatter{}, BackX{}, BackLow{}, BackNorm{}, BackGate{}, BackStoreKV{}, BackAttend{}, BackW{}, BackV{}, BackEmbed{}}
+		Loss{}, Scatter{}, BackX{}, BackLow{}, BackNorm{}, BackGate{}, BackStoreKV{}, BackAttend{}, BackW{}, BackV{}, BackEmbed{},
+		BackXIELU{}, BackRoute{}, BackCombine{}, BackPairs{}}
 	var kinds []string
 	for _, op := range all {
 		kinds = append(kinds, kindOf(op))

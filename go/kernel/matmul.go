@@ -90,10 +90,8 @@ func (o Matmul) fill(b *planBuilder, op *C.struct_qn_op) error {
 			return shapeErr("matmul with %d columns of %v from buffers %v", p.In, p.Type, o.Act)
 		}
 	}
-	if o.Rows == PairRows {
-		if err := b.route(op, o.Route); err != nil {
-			return err
-		}
+	if err := b.pairs(op, o.Rows, o.Route); err != nil {
+		return err
 	}
 	if err := o.Heads.of(b, o.Act, o.Rows); err != nil {
 		return err

@@ -213,6 +213,7 @@ type NormRows struct {
 	Scale          float32
 	Epilogue       Epilogue // Store or Add
 	Low, High      float32  // limits of what is stored; equal: there are none
+	Route          Buf      // with PairRows
 }
 
 func (o NormRows) fill(b *planBuilder, op *C.struct_qn_op) error {
@@ -230,6 +231,9 @@ func (o NormRows) fill(b *planBuilder, op *C.struct_qn_op) error {
 	n := o.Cols
 	if o.SegWeights {
 		n *= o.Segs
+	}
+	if err := b.pairs(op, o.Rows, o.Route); err != nil {
+		return err
 	}
 	if err := b.cols(&c.src, o.Src, o.Rows, o.SrcCol, o.Cols*o.Segs); err != nil {
 		return err
@@ -296,10 +300,8 @@ func (o ToAct) fill(b *planBuilder, op *C.struct_qn_op) error {
 	if err := o.Heads.of(b, o.Act, o.Rows); err != nil {
 		return err
 	}
-	if o.Rows == PairRows {
-		if err := b.route(op, o.Route); err != nil {
-			return err
-		}
+	if err := b.pairs(op, o.Rows, o.Route); err != nil {
+		return err
 	}
 	return b.act(&c.act, o.Act, o.Rows)
 }
@@ -333,6 +335,7 @@ type Gate struct {
 	Segs           int // 0: there are none
 	Fn             Fn
 	ByRow          bool
+	Route          Buf // with PairRows
 }
 
 func (o Gate) fill(b *planBuilder, op *C.struct_qn_op) error {
@@ -343,6 +346,9 @@ func (o Gate) fill(b *planBuilder, op *C.struct_qn_op) error {
 	}
 	c.n_col, c.n_seg, c.fn = C.int32_t(o.Cols), C.int32_t(o.Segs), C.int32_t(o.Fn)
 	c.by_row = flag(o.ByRow || o.Segs > 0)
+	if err := b.pairs(op, o.Rows, o.Route); err != nil {
+		return err
+	}
 	src, dst := o.Cols, o.Cols
 	switch {
 	case o.Segs > 0:
