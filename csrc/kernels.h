@@ -251,6 +251,9 @@ struct kernels {
 	void (*logits_spread)(float of[3], const float *x, int64_t n, float mid);
 	int64_t (*logits_select)(struct qn_token *y, int64_t room, const float *x, int64_t n, int32_t id, float from,
 	                         float to);
+	int64_t (*logits_count)(const float *x, int64_t n, float from, float to);
+	/* rank[i] = how many of n logits, none NaN, are larger than x[i], or equal and before it. */
+	void (*logits_ranks)(int32_t *rank, const float *x, int64_t n);
 	/* w[i] = what logits_weigh() adds of x[i], at[i] = (to - x[i]) per, from 0 to `last`, which NaN has. */
 	void (*logits_bins)(float *w, float *at, const float *x, int64_t n, const struct logits_range *r, float per,
 	                    float last);

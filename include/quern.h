@@ -263,6 +263,20 @@ int64_t qn_logits_select(struct qn_token *y, int64_t room, const float *x, int64
                          float to);
 
 /*
+ * A logit that k of n logits reach, or a few more where halving a range finds that soon, else many more; `from`, which
+ * is finite, where no more than k reach it. top: the largest of them, finite. They may be peaks.
+ */
+float qn_logits_bound(const float *x, int64_t n, int64_t k, float from, float top);
+
+/*
+ * y = the first k of n tokens, all of them if they are fewer: the larger logits first, and of equal ones the first in
+ * the list. None is NaN, n is QN_LOGITS_ORDER at most, and y may be x.
+ */
+enum { QN_LOGITS_ORDER = 256 };
+
+void qn_logits_order(struct qn_token *y, int64_t k, const struct qn_token *x, int64_t n);
+
+/*
  * mass[b] = the sum of the weights, as of qn_logits_weigh(), of the logits from .. to of which (to - x) per begins
  * with b; the last bin has all beyond it as well. mass: [QN_LOGITS_BINS][QN_LOGITS_SUMS], of which the first
  * QN_LOGITS_BINS are the result. scale 0: each weighs 1.

@@ -128,3 +128,67 @@ int64_t qn_logits_select(struct qn_token *y, int64_t room, const float *x, int64
 	}
 	return k;
 }
+
+static int64_t count_from(const float *x, int64_t n, float from, float top)
+{
+	float copy[QN_LOGITS_CHUNK];
+	int64_t k = 0, whole = n / QN_LOGITS_LANES * QN_LOGITS_LANES, left = n - whole;
+
+	k = qn_kernels.logits_count(x, whole, from, top);
+	if (left > 0) {
+		const float *p = in_lanes(copy, x + whole, 1, &left);
+
+		k += qn_kernels.logits_count(p, left, from, top);
+	}
+	return k;
+}
+
+float qn_logits_bound(const float *x, int64_t n, int64_t k, float from, float top)
+{
+	const int64_t most = k + k / 4 + 8;
+	float lo = top, hi = top;
+	int64_t reach = count_from(x, n, lo, top);
+
+	for (float far = 1; reach < k; far *= 2) { /* in the end infinity */
+		hi = lo;
+		lo = top - far;
+		if (!(lo > from)) {
+			lo = from;
+			reach = count_from(x, n, lo, top);
+			break;
+		}
+		reach = count_from(x, n, lo, top);
+	}
+	for (int halvings = 0; reach > most && halvings < 24; halvings++) {
+		const float mid = lo / 2 + hi / 2;
+		const int64_t m = count_from(x, n, mid, top);
+
+		if (!(mid > lo && mid < hi))
+			break;
+		if (m < k) {
+			hi = mid;
+		} else {
+			lo = mid;
+			reach = m;
+		}
+	}
+	return lo;
+}
+
+void qn_logits_order(struct qn_token *y, int64_t k, const struct qn_token *x, int64_t n)
+{
+	struct qn_token token[QN_LOGITS_ORDER];
+	int32_t rank[QN_LOGITS_ORDER];
+	float copy[QN_LOGITS_ORDER];
+	int64_t lanes = n;
+
+	if (n < 1)
+		return;
+	memcpy(token, x, sizeof *x * (size_t)n);
+	const float *p = in_lanes(copy, &token[0].logit, 2, &lanes);
+
+	qn_kernels.logits_ranks(rank, p, lanes);
+	for (int64_t i = 0; i < n; i++)
+		if (rank[i] < k)
+			y[rank[i]] = token[i];
+}

@@ -79,11 +79,31 @@ static int64_t select_tokens(struct qn_token *y, int64_t room, const float *x, i
 	return k;
 }
 
+static int64_t count(const float *x, int64_t n, float from, float to)
+{
+	int64_t k = 0;
+
+	for (int64_t i = 0; i < n; i++)
+		k += x[i] >= from && x[i] <= to;
+	return k;
+}
+
+static void ranks(int32_t *rank, const float *x, int64_t n)
+{
+	for (int64_t i = 0; i < n; i++) {
+		rank[i] = 0;
+		for (int64_t j = 0; j < n; j++)
+			rank[i] += x[j] > x[i] || (x[j] == x[i] && j < i);
+	}
+}
+
 void logits_init_scalar(struct kernels *k)
 {
 	k->logits_peaks = peaks;
 	k->logits_weigh = weigh;
 	k->logits_spread = spread;
 	k->logits_select = select_tokens;
+	k->logits_count = count;
+	k->logits_ranks = ranks;
 	k->logits_bins = bins;
 }

@@ -199,6 +199,63 @@ static void check_chosen(const float *x, int64_t n, float from, float to, int64_
 	check_true(got == k, "%lld are selected, want %lld", (long long)got, (long long)k);
 }
 
+static int64_t reached(const float *x, int64_t n, float from, float to)
+{
+	int64_t k = 0;
+
+	for (int64_t i = 0; i < n; i++)
+		k += x[i] >= from && x[i] <= to;
+	return k;
+}
+
+/* The same for all sets as for the first. Where no two logits are equal, a few halvings suffice. */
+static void check_bound(struct set *set, float *first, const float *x, int64_t n, int64_t k, float from, int apart)
+{
+	const float top = largest(x, n, 1);
+	float got;
+	int64_t all, reach;
+
+	if (!(top >= from))
+		return;
+	got = qn_logits_bound(x, n, k, from, top);
+	if (set != check_sets) {
+		check_floats("bound", &got, first, 1);
+		return;
+	}
+	*first = got;
+	all = reached(x, n, from, top);
+	reach = reached(x, n, got, top);
+	check_true(got >= from && got <= top && reach >= (k < all ? k : all), "%lld of %lld reach %g, want %lld",
+	           (long long)reach, (long long)all, (double)got, (long long)k);
+	if (apart)
+		check_true(reach <= k + k / 4 + 8, "%lld reach %g, want about %lld", (long long)reach, (double)got,
+		           (long long)k);
+}
+
+static void check_order(const float *x, int64_t n, int64_t k)
+{
+	struct qn_token *list = guard_alloc(sizeof *list * (size_t)n), *y = guard_alloc(sizeof *y * (size_t)(k < n ? k : n));
+	int64_t m = 0;
+
+	for (int64_t i = 0; i < n && m < QN_LOGITS_ORDER; i++)
+		if (!isnan(x[i]))
+			list[m++] = (struct qn_token){(int32_t)i, x[i]};
+	qn_logits_order(y, k, list, m);
+	for (int64_t i = 0; i < m; i++) {
+		int64_t before = 0;
+
+		for (int64_t j = 0; j < m; j++)
+			before += list[j].logit > list[i].logit || (list[j].logit == list[i].logit && j < i);
+		if (before < k)
+			check_true(y[before].id == list[i].id && !memcmp(&y[before].logit, &list[i].logit, sizeof *x),
+			           "place %lld of %lld has token %d, want %d", (long long)before, (long long)m,
+			           y[before].id, list[i].id);
+	}
+	qn_logits_order(list, m, list, m);
+	for (int64_t i = 0; i < m && i < k; i++)
+		check_true(list[i].id == y[i].id, "in place: token %d, want %d", list[i].id, y[i].id);
+}
+
 static void check_size(int64_t n, int kind)
 {
 	static struct qn_mass mass[2][N_MAX / QN_LOGITS_BLOCK + 1];
@@ -206,6 +263,7 @@ static void check_size(int64_t n, int kind)
 	float *x = guard_alloc(sizeof *x * (size_t)n), *pairs = guard_alloc(sizeof *x * (size_t)(2 * n - 1));
 	struct qn_spread spread[2] = {{0}};
 	static double bins[3][QN_LOGITS_BINS];
+	float bound[3] = {0};
 
 	fill(x, n, kind);
 	for (int64_t i = 0; i < 2 * n - 1; i++)
@@ -222,6 +280,12 @@ static void check_size(int64_t n, int kind)
 		check_spread(s, &spread[0], x, n, 1);
 		check_chosen(x, n, edge, FLT_MAX, n);
 		check_chosen(x, n, edge, other, n / 3);
+		check_bound(s, &bound[0], x, n, 1, -FLT_MAX, kind == 0);
+		check_bound(s, &bound[1], x, n, n / 3 + 1, -FLT_MAX, kind == 0);
+		check_bound(s, &bound[2], x, n, n / 2 + 1, edge, 0);
+		check_order(x, n, 1);
+		check_order(x, n, n / 3 + 1);
+		check_order(x, n, QN_LOGITS_ORDER);
 		check_at(s, "%lld logits of kind %d, in a list", (long long)n, kind);
 		check_weigh(s, mass[1], pairs, n, 2, edge, other, scale);
 		check_bins(s, bins[1], pairs, n, 2, edge, other, 0);

@@ -87,11 +87,42 @@ static int64_t VEC(logits_select)(struct qn_token *y, int64_t room, const float 
 	return k;
 }
 
+static int64_t VEC(logits_count)(const float *x, int64_t n, float from, float to)
+{
+	const v16 lo = v16_set1(from), hi = v16_set1(to);
+	int64_t k = 0;
+
+	for (int64_t i = 0; i < n; i += 16)
+		k += __builtin_popcount(v16_within(v16_load(x + i), lo, hi));
+	return k;
+}
+
+/* Equal ones come first in the lanes before that of x[i], and after it in the others. */
+static void VEC(logits_ranks)(int32_t *rank, const float *x, int64_t n)
+{
+	const v16 least = v16_set1(-INFINITY), most = v16_set1(INFINITY);
+
+	for (int64_t i = 0; i < n; i++) {
+		const v16 a = v16_set1(x[i]), own = v16_load(x + i / 16 * 16);
+		const uint32_t below = (1u << i % 16) - 1;
+		int64_t k = __builtin_popcount((v16_within(own, a, most) & below) |
+		                               (~v16_within(own, least, a) & 0xffff & ~below)), j = 0;
+
+		for (; j < i / 16 * 16; j += 16)
+			k += __builtin_popcount(v16_within(v16_load(x + j), a, most));
+		for (j += 16; j < n; j += 16)
+			k += 16 - __builtin_popcount(v16_within(v16_load(x + j), least, a));
+		rank[i] = (int32_t)k;
+	}
+}
+
 static void VEC(logits_fill)(struct kernels *k)
 {
 	k->logits_peaks = VEC(logits_peaks);
 	k->logits_weigh = VEC(logits_weigh);
 	k->logits_spread = VEC(logits_spread);
 	k->logits_select = VEC(logits_select);
+	k->logits_count = VEC(logits_count);
+	k->logits_ranks = VEC(logits_ranks);
 	k->logits_bins = VEC(logits_bins);
 }

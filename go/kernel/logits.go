@@ -10,6 +10,10 @@ package kernel
 #cgo nocallback qn_logits_spread
 #cgo noescape qn_logits_bins
 #cgo nocallback qn_logits_bins
+#cgo noescape qn_logits_bound
+#cgo nocallback qn_logits_bound
+#cgo noescape qn_logits_order
+#cgo nocallback qn_logits_order
 #cgo noescape qn_logits_select
 #cgo nocallback qn_logits_select
 */
@@ -140,4 +144,22 @@ func SelectTokens(tokens []Token, logits, peaks []float32, from, to float32) []T
 func CountLogits(logits, peaks []float32, from, to float32) int {
 	return int(C.qn_logits_select(nil, 0, (*C.float)(unsafe.SliceData(logits)), C.int64_t(len(logits)),
 		(*C.float)(unsafe.SliceData(peaks)), C.float(from), C.float(to)))
+}
+
+// Bound returns a number that k or more of logits reach, which may be peaks, and not many more where that is found soon; from, if
+// no more than k reach that. top is the largest of them; both are finite.
+func Bound(logits []float32, k int, from, top float32) float32 {
+	return float32(C.qn_logits_bound((*C.float)(unsafe.SliceData(logits)), C.int64_t(len(logits)), C.int64_t(k), C.float(from), C.float(top)))
+}
+
+// LogitsOrder is how many tokens Order takes at most.
+const LogitsOrder = C.QN_LOGITS_ORDER
+
+// Order moves the k first of tokens to the front and returns them: the larger logits first, and of equal ones the first in the
+// list. No logit is NaN.
+func Order(tokens []Token, k int) []Token {
+	choose()
+	at := (*C.struct_qn_token)(unsafe.Pointer(unsafe.SliceData(tokens)))
+	C.qn_logits_order(at, C.int64_t(k), at, C.int64_t(len(tokens)))
+	return tokens[:min(k, len(tokens))]
 }

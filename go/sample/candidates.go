@@ -132,6 +132,9 @@ func (s *Sampler) pick(from, to float64) {
 	s.kept = s.kept[:n]
 }
 
+// ordered is of how many candidates a list of a few more is made at once, and put in order as a whole.
+const ordered = kernel.LogitsOrder * 3 / 4
+
 // listed is how many candidates are listed. Where more are left of all, and these are the largest, it is faster to narrow the range.
 const listed = 4096
 
@@ -175,6 +178,12 @@ func (s *Sampler) cool() {
 func (s *Sampler) front(k int) {
 	switch {
 	case !s.all || k >= len(s.logits):
+	case k <= ordered:
+		s.pick(s.bound(k), float64(s.top))
+		if len(s.kept) <= kernel.LogitsOrder {
+			s.kept = kernel.Order(s.kept, k)
+			return
+		}
 	case k <= len(s.peaks)/2:
 		s.pick(s.bound(k), float64(s.top))
 	case s.count() > k:
@@ -201,25 +210,14 @@ func (s *Sampler) likeliest(k int) []token {
 	return tokens
 }
 
-// bound returns a logit that k or more reach, and not many more where that is possible. finite: all of them are k at most.
+// bound returns a logit that k or more reach, and not many more where that is possible. s.from: k at most reach that.
 func (s *Sampler) bound(k int) float64 {
-	s.kept = s.kept[:0]
-	for i, peak := range s.peaks {
-		if peak >= s.from {
-			s.kept = append(s.kept, token{ID: int32(i), Logit: peak})
+	if k <= len(s.peaks)/2 {
+		if b := kernel.Bound(s.peaks, k, s.from, s.top); b > s.from {
+			return float64(b)
 		}
 	}
-	if k > len(s.kept) { // many are banned
-		if s.count() <= k {
-			return finite
-		}
-		return float64(s.top) - s.farthest(k)
-	}
-	least := s.top
-	for _, t := range firstOf(s.kept, k) {
-		least = min(least, t.Logit)
-	}
-	return float64(least)
+	return float64(kernel.Bound(s.logits, k, s.from, s.top))
 }
 
 // farthest returns a distance from the largest within which k or more of all logits lie. At least k logits exist.

@@ -78,7 +78,7 @@ func (s *Sampler) walk(u float64) int32 {
 	if in := s.params.Infill; in != nil {
 		s.mayEnd = float64(s.logits[in.End]) >= finite
 	}
-	if len(s.logits) <= small {
+	if k := s.params.TopK; len(s.logits) <= small && !(strings.HasPrefix(s.chain.filters, "k") && k <= min(ordered, len(s.logits)-1)) {
 		s.list()
 	}
 	for _, letter := range s.chain.filters {
