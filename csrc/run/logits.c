@@ -147,16 +147,14 @@ float qn_logits_bound(const float *x, int64_t n, int64_t k, float from, float to
 {
 	const int64_t most = k + k / 4 + 8;
 	float lo = top, hi = top;
-	int64_t reach = count_from(x, n, lo, top);
+	int64_t reach = count_from(x, n, from, top);
 
-	for (float far = 1; reach < k; far *= 2) { /* in the end infinity */
+	if (reach <= most)
+		return from;
+	reach = count_from(x, n, top, top);
+	for (float far = 1; reach < k && lo > from; far *= 2) { /* in the end infinity */
 		hi = lo;
-		lo = top - far;
-		if (!(lo > from)) {
-			lo = from;
-			reach = count_from(x, n, lo, top);
-			break;
-		}
+		lo = top - far > from ? top - far : from;
 		reach = count_from(x, n, lo, top);
 	}
 	for (int halvings = 0; reach > most && halvings < 24; halvings++) {

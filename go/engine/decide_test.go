@@ -128,7 +128,7 @@ func TestPostponed(t *testing.T) {
 		// A pass of its last token, with another in a branch.
 		it := Item{Seq: j.seq, IDs: j.gen.Pending(nil, 1), Rows: 1, Branches: []Branch{{IDs: []int32{7}, Rows: 1}}}
 		items := []Item{it}
-		s := &step{masks: make(masks)}
+		s := &step{masks: &masks{}}
 		leave := e.device.enter()
 		err := e.device.inTurn(func() error {
 			if err := e.pass(canceler{ctx: t.Context()}, items); err != nil {
@@ -158,18 +158,18 @@ func TestPostponed(t *testing.T) {
 			if h.resumeLate() || len(h.late) != 1 {
 				t.Error("it is resumed before its masks are there")
 			}
-			close(s.masks)
+			s.masks.finish()
 			<-h.wake // it is told of
 			h.resumeLate()
 		case "resume", "an error":
-			if close(s.masks); end == "an error" {
+			if s.masks.finish(); end == "an error" {
 				s.err = generate.ErrBanned
 			}
 			if !h.resumeLate() {
 				t.Error("it is not resumed")
 			}
 		case "forget":
-			close(s.masks)
+			s.masks.finish()
 			h.mu.Lock()
 			h.yield(j)
 			h.sched.Yield(j.id)
@@ -193,7 +193,7 @@ func TestPostponed(t *testing.T) {
 			t.Errorf("%s: %v, %v, want %v", end, r.Err, sink.ids, want)
 		}
 	}
-	if h := masks(nil); !h.ready() {
+	if h := (*masks)(nil); !h.ready() {
 		t.Error("no masks are not there")
 	}
 }

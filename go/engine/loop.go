@@ -86,6 +86,7 @@ type passState struct {
 	items   []Item
 	batch   []*job
 	steps   []step                 // of the batch
+	masking *masking               // of the batch; nil: none has a constraint
 	readers []*reading             // of the batch
 	ids     []int32                // of the items
 	streams []sched.Item           // scratch of count

@@ -1,7 +1,10 @@
 package engine
 
 import (
+	"runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -17,55 +20,103 @@ type postponed struct {
 	item Item
 }
 
-// masks are those of a pass, which are computed beside it: the channel is closed when they are there. nil is of a
-// request without a constraint.
-type masks chan struct{}
+// A masking computes the masks of some requests beside a pass.
+type masking struct {
+	of    []masks
+	next  atomic.Int64  // that nobody computes yet
+	left  atomic.Int64  // that are not there
+	there chan struct{} // closed when all are
+}
 
-// compute begins to compute masks.
-func compute(f func()) masks {
-	m := make(masks)
-	go func() {
-		defer close(m)
-		f()
-	}()
-	return m
+// masks are those of one request in a pass, which f computes.
+type masks struct {
+	f    func()
+	mu   sync.Mutex
+	done bool
+	told chan struct{} // closed when they are there; nil: nobody has asked
+}
+
+// begin begins to compute the masks, in as many goroutines as there are CPUs.
+func (m *masking) begin() {
+	n := len(m.of)
+	m.left.Store(int64(n))
+	m.there = make(chan struct{})
+	m.help(min(n, runtime.GOMAXPROCS(0)))
+}
+
+// help has n more goroutines compute what nobody computes yet.
+func (m *masking) help(n int) {
+	for range n {
+		go func() {
+			for i := int(m.next.Add(1)) - 1; i < len(m.of); i = int(m.next.Add(1)) - 1 {
+				m.of[i].f()
+				m.of[i].finish()
+				if m.left.Add(-1) == 0 {
+					close(m.there)
+				}
+			}
+		}()
+	}
+}
+
+// await waits until all masks are there, for lateTime at most. It does not wait with those that others are before: after a
+// part of the time each of the rest has a goroutine of its own.
+func (m *masking) await() {
+	for _, wait := range [...]time.Duration{lateTime / 4, lateTime * 3 / 4} {
+		t := time.NewTimer(wait)
+		select {
+		case <-m.there:
+			t.Stop()
+			return
+		case <-t.C:
+		}
+		m.help(max(len(m.of)-int(m.next.Load()), 0))
+	}
+}
+
+func (m *masks) finish() {
+	m.mu.Lock()
+	m.done = true
+	if m.told != nil {
+		close(m.told)
+	}
+	m.mu.Unlock()
+}
+
+// ready reports whether the masks are there. nil is of a request without a constraint.
+func (m *masks) ready() bool {
+	if m == nil {
+		return true
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.done
 }
 
 // wait waits for the masks.
-func (m masks) wait() {
-	if m != nil {
-		<-m
+func (m *masks) wait() {
+	if m.ready() {
+		return
 	}
-}
-
-// ready reports whether they are there.
-func (m masks) ready() bool {
-	select {
-	case <-m:
-		return true
-	default:
-		return m == nil
+	m.mu.Lock()
+	if m.told == nil {
+		m.told = make(chan struct{})
+		if m.done {
+			close(m.told)
+		}
 	}
+	m.mu.Unlock()
+	<-m.told
 }
 
 // awaitAll waits for the masks of the pass, for lateTime at most.
 func (l *Loop) awaitAll(steps []step) {
-	var end time.Time
+	if l.masking == nil {
+		return
+	}
+	l.masking.await()
 	for i := range steps {
-		s := &steps[i]
-		if s.masks.ready() {
-			continue
-		}
-		if end.IsZero() {
-			end = time.Now().Add(lateTime)
-		}
-		t := time.NewTimer(time.Until(end))
-		select {
-		case <-s.masks:
-		case <-t.C:
-			s.late = !s.masks.ready()
-		}
-		t.Stop()
+		steps[i].late = !steps[i].masks.ready()
 	}
 }
 

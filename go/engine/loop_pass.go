@@ -23,6 +23,9 @@ func (l *Loop) pass() {
 	clear(steps)
 	took, err := l.forward(steps)
 	if err != nil { // ErrStopped or ErrDamaged: tokens were validated by Submit
+		if l.masking != nil {
+			l.masking.await()
+		}
 		for i := range steps {
 			steps[i].masks.wait()
 		}
@@ -186,20 +189,35 @@ type step struct {
 	prompt bool // the tokens evaluated were of the prompt
 	err    error
 
-	masks masks
+	masks *masks      // nil: there is no constraint, or nothing is sampled
 	late  bool        // they take longer than the pass
 	rows  [][]float32 // of logits, kept for then
 }
 
 // prepare computes the constraint masks of requests that will be sampled, while the pass runs.
 func (l *Loop) prepare(steps []step) {
+	constrained := func(i int, j *job) bool { return j.Constraint != nil && l.items[i].Rows > 0 }
+	n := 0
 	for i, j := range l.batch {
-		if j.Constraint == nil || l.items[i].Rows == 0 {
+		if constrained(i, j) {
+			n++
+		}
+	}
+	if l.masking = nil; n == 0 {
+		return
+	}
+	m := &masking{of: make([]masks, n)}
+	for i, j := range l.batch {
+		if !constrained(i, j) {
 			continue
 		}
-		n := len(l.items[i].IDs)
-		steps[i].masks = compute(func() { steps[i].err = l.guard(j, func() { j.gen.Prepare(n) }) })
+		n--
+		s, tokens := &steps[i], len(l.items[i].IDs)
+		s.masks = &m.of[n]
+		s.masks.f = func() { s.err = l.guard(j, func() { j.gen.Prepare(tokens) }) }
 	}
+	l.masking = m
+	m.begin()
 }
 
 // read passes the rows of the pass to its Readers.

@@ -110,3 +110,10 @@ func run(b *testing.B, name string, p Params, logits []float32) {
 		}
 	})
 }
+
+func BenchmarkSmall(b *testing.B) {
+	logits := modelLike(512)
+	run(b, "greedy", ways[0].p, logits)
+	run(b, "defaults", Defaults(), logits)
+	run(b, "topk", ways[5].p, logits)
+}

@@ -216,6 +216,9 @@ func (s *Sampler) bound(k int) float64 {
 		if b := kernel.Bound(s.peaks, k, s.from, s.top); b > s.from {
 			return float64(b)
 		}
+		if s.count() <= kernel.LogitsOrder { // most are banned
+			return float64(s.from)
+		}
 	}
 	return float64(kernel.Bound(s.logits, k, s.from, s.top))
 }

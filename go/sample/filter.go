@@ -45,6 +45,16 @@ func heap(tokens []token, k int) []token {
 	return h
 }
 
+// areInOrder reports whether no token comes before the one that it follows.
+func areInOrder(tokens []token) bool {
+	for i := 1; i < len(tokens); i++ {
+		if before(tokens[i], tokens[i-1]) {
+			return false
+		}
+	}
+	return true
+}
+
 func sortTokens(tokens []token) { slices.SortFunc(tokens, inOrder) }
 
 // sigma keeps what is within n standard deviations of the largest logit.
@@ -109,7 +119,7 @@ func (s *Sampler) nucleus() {
 	p := float64(s.params.TopP)
 	if !s.all {
 		top, sum, _ := s.sums()
-		s.reach(float64(p*sum), s.params.MinKeep, &measure{middle: top, top: top, beta: s.beta})
+		s.reach(float64(p*sum), s.params.MinKeep, &measure{middle: top, top: top, beta: s.beta, first: true})
 		return
 	}
 	// What is further from the largest than this weighs, together, by far less than what is left over.

@@ -21,6 +21,7 @@ func bin(d float64) int {
 type measure struct {
 	middle, top, beta float64
 	count             bool // each weighs 1
+	first             bool // the middle is the largest logit: the nearest are the first
 }
 
 func (m *measure) key(t token) float64 { return math.Abs((float64(t.Logit) - m.middle) * m.beta) }
@@ -49,7 +50,9 @@ func (s *Sampler) reach(goal float64, minKeep int, m *measure) {
 	if len(s.kept) > small {
 		sure, sum = s.split(goal, minKeep, *m)
 	}
-	slices.SortFunc(s.kept[sure:], byKey)
+	if rest := s.kept[sure:]; !m.first || !areInOrder(rest) {
+		slices.SortFunc(rest, byKey)
+	}
 	for i := sure; i < len(s.kept); i++ {
 		if sum += m.weight(s.kept[i]); sum >= goal && i+1 >= minKeep {
 			s.kept = s.kept[:i+1]

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"sync/atomic"
 
 	"github.com/quern-llm/quern/go/internal/exactmath"
 	"github.com/quern-llm/quern/go/kernel"
@@ -70,7 +71,7 @@ func inOrder(t, u token) int {
 // New returns a Sampler over a vocabulary of nVocab tokens. The parameters are
 // those that passed Validate.
 func New(p Params, nVocab int) *Sampler {
-	s := &Sampler{nVocab: nVocab, minLog: exactmath.Log(float64(min(p.MinP, 1)))}
+	s := &Sampler{nVocab: nVocab, minLog: logOf(min(p.MinP, 1))}
 	s.rng.Seed(p.Seed, 0x9e3779b97f4a7c15) // any constant: a PCG is seeded with two words
 	s.chain = p.compile()
 	if s.chain.has('e') {
@@ -83,6 +84,23 @@ func New(p Params, nVocab int) *Sampler {
 	s.params = p
 	return s
 }
+
+// logOf returns an exact logarithm, which takes microseconds: it keeps the last, as most requests have the same min-p.
+func logOf(p float32) float64 {
+	if l := lastLog.Load(); l != nil && l.of == p {
+		return l.log
+	}
+	l := &logarithm{p, exactmath.Log(float64(p))}
+	lastLog.Store(l)
+	return l.log
+}
+
+type logarithm struct {
+	of  float32
+	log float64
+}
+
+var lastLog atomic.Pointer[logarithm]
 
 // Accept records a token of the prompt or of the output, on which later choices may
 // depend. An id outside the vocabulary is ignored.
