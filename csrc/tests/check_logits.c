@@ -234,7 +234,8 @@ static void check_bound(struct set *set, float *first, const float *x, int64_t n
 
 static void check_order(const float *x, int64_t n, int64_t k)
 {
-	struct qn_token *list = guard_alloc(sizeof *list * (size_t)n), *y = guard_alloc(sizeof *y * (size_t)(k < n ? k : n));
+	struct qn_token *list = guard_alloc(sizeof *list * (size_t)n);
+	struct qn_token *y = guard_alloc(sizeof *y * (size_t)(k < n ? k : n));
 	int64_t m = 0;
 
 	for (int64_t i = 0; i < n && m < QN_LOGITS_ORDER; i++)
