@@ -66,6 +66,7 @@ else
 fi
 if /usr/bin/python3 -c 'import numpy' 2>/dev/null; then
 	stage "golden vectors are current" scripts/golden.py --check
+	stage "golden objectives are current" scripts/golden_objectives.py --check
 	if [ -d "${QUERN_TESTDATA:-../shared/data}/archs" ]; then
 		stage "golden gradients are current" scripts/golden_grad.py --check
 	else

@@ -174,12 +174,9 @@ func (j *Job) Size() Size {
 func (j *Job) Measure(ctx context.Context) (speed float64, left time.Duration, err error) {
 	stop, done := stopOf(ctx)
 	defer done()
-	chunk, n := j.run.Peek(), 0
-	for _, x := range chunk {
-		n += len(x.Tokens)
-	}
 	start := time.Now()
-	if _, err := j.trainer.Gradient(chunk, stop); err != nil {
+	n, err := j.run.Rehearse(stop)
+	if err != nil {
 		return 0, 0, stopped(ctx, err)
 	}
 	took := time.Since(start)
@@ -195,7 +192,7 @@ func (j *Job) Measure(ctx context.Context) (speed float64, left time.Duration, e
 
 // tokensOfChunk returns how many tokens a chunk has on average.
 func (j *Job) tokensOfChunk() float64 {
-	return float64(j.Learnt.Tokens) / float64(train.Chunks(j.Texts, j.MaxTokens, j.Config.Seed, 1))
+	return float64(j.Learnt.Tokens) / float64(train.Chunks(j.Texts, j.Config.Objective, j.MaxTokens, j.Config.Seed, 1))
 }
 
 // Tokens returns how many tokens all steps learn from, about.

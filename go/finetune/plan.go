@@ -89,7 +89,7 @@ func (p *Plan) divide(most int) error {
 		Decay: s.Decay, Clip: s.Clip, Seed: s.Seed, Steps: s.Steps,
 	}
 	if s.Steps == 0 {
-		chunks := train.Chunks(p.Texts, p.MaxTokens, s.Seed, s.Epochs)
+		chunks := train.Chunks(p.Texts, p.Config.Objective, p.MaxTokens, s.Seed, s.Epochs)
 		p.Config.Steps = max((chunks+p.Config.Chunks-1)/p.Config.Chunks, 1)
 	}
 	if p.Config.Steps > maxSteps {

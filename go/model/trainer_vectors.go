@@ -62,6 +62,17 @@ func (p *pooling) weight(i, n int) (times, by float64) {
 	return 1, 1
 }
 
+// Width returns how many numbers an outcome of the Trainer's has; 0: it is a loss.
+func (t *Trainer) Width() int {
+	switch {
+	case t.pooling == nil:
+		return 0
+	case t.pooling.after != "":
+		return t.program.given.out.width
+	}
+	return t.program.rows.width
+}
+
 // pooled returns the outcome of each text, after forward.
 func (t *Trainer) pooled(stop *kernel.Stop) ([][]float64, error) {
 	x, p := t.program.rows, t.pooling

@@ -3,16 +3,22 @@ package train
 import (
 	"math/rand/v2"
 
+	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/model"
 )
 
-// order returns the order of n texts in an epoch.
-func order(n int, seed uint64, epoch int) []int {
-	return rand.New(rand.NewPCG(seed, uint64(epoch))).Perm(n)
+// order returns the order of n texts in an epoch, in which those of an example, `each` in succession, stay together.
+func order(n, each int, seed uint64, epoch int) (all []int) {
+	for _, example := range rand.New(rand.NewPCG(seed, uint64(epoch))).Perm(n / each) {
+		for k := range each {
+			all = append(all, example*each+k)
+		}
+	}
+	return all
 }
 
-// fill returns how many of the texts, in an order, are in the next chunk of maxTokens tokens: as many as fit.
-func fill(texts []model.Text, order []int, maxTokens int) (n int) {
+// fill returns how many of the texts, in an order, are in the next chunk of maxTokens tokens: as many as fit, of whole examples.
+func fill(texts []model.Text, each int, order []int, maxTokens int) (n int) {
 	tokens, blocks := 0, 0
 	for _, i := range order {
 		tokens, blocks = tokens+len(texts[i].Tokens), blocks+model.KVBlocks(len(texts[i].Tokens))
@@ -21,14 +27,16 @@ func fill(texts []model.Text, order []int, maxTokens int) (n int) {
 		}
 		n++
 	}
-	return n
+	return n - n%each
 }
 
-// Chunks returns how many chunks of maxTokens tokens so many epochs over the texts are, which New would accept.
-func Chunks(texts []model.Text, maxTokens int, seed uint64, epochs int) (n int) {
+// Chunks returns how many chunks of maxTokens tokens so many epochs over the texts are, which New would accept, with an objective
+// or nil.
+func Chunks(texts []model.Text, o Objective, maxTokens int, seed uint64, epochs int) (n int) {
+	c := Config{Objective: o}
 	for epoch := range epochs {
-		for left := order(len(texts), seed, epoch); len(left) > 0; n++ {
-			k := fill(texts, left, maxTokens)
+		for left := order(len(texts), c.each(), seed, epoch); len(left) > 0; n++ {
+			k := fill(texts, c.each(), left, maxTokens)
 			if k == 0 {
 				return n // a text that is too long
 			}
@@ -38,11 +46,16 @@ func Chunks(texts []model.Text, maxTokens int, seed uint64, epochs int) (n int) 
 	return n
 }
 
-// Peek returns the texts of the next chunk, without moving on.
-func (r *Run) Peek() []model.Text {
+// Rehearse computes the gradient of the next chunk, which is thrown away, and returns how many tokens it has.
+func (r *Run) Rehearse(stop *kernel.Stop) (tokens int, err error) {
 	before := r.state
-	defer func() { r.state = before }()
-	return r.next()
+	numbers := r.next()
+	r.state = before
+	for _, x := range r.these(numbers) {
+		tokens += len(x.Tokens)
+	}
+	_, err = r.judge(numbers, stop)
+	return tokens, err
 }
 
 // Bytes returns the memory of the optimiser, and of the sums of gradients.

@@ -40,6 +40,8 @@ type Config struct {
 	Decay    float64 // of the numbers, times the rate
 	Clip     float64 // the gradient of a step has at most this norm; 0: any
 	Seed     uint64  // of the order of the texts
+
+	Objective Objective // nil: the loss of each next token
 }
 
 const (
@@ -116,8 +118,10 @@ func cosine(x float64) float64 {
 // A Step is what one step did.
 type Step struct {
 	Number       int
-	Loss         float64 // the weighted mean of that of its tokens, before it
+	Loss         float64 // the weighted mean of that of its tokens, or the mean of that of its examples, before it
 	Weight       float64 // of these
+	Right        float64 // the share of examples whose better text is preferred, see Objective
+	Margin       float64 // by how much, on average
 	GradientNorm float64 // before it was clipped
 	Rate         float64
 }
@@ -130,6 +134,7 @@ type Run struct {
 	trainer *model.Trainer
 	pool    *kernel.Pool
 	texts   []model.Text
+	base    [][]float64 // their outcomes without the adapter, as far as they were needed
 	order   []int       // of the texts in this epoch
 	ordered int         // the epoch that order is of, plus 1
 	powers  [2]float64  // Beta1 and Beta2 to the power of the steps taken
@@ -159,7 +164,12 @@ func New(t *model.Trainer, pool *kernel.Pool, budget *mem.Budget, texts []model.
 	if err != nil {
 		return nil, err
 	}
-	if err := check(texts, t.MaxText()); err != nil {
+	if c.Objective != nil {
+		err = checkExamples(t, texts, c.Objective)
+	} else {
+		err = check(texts, t)
+	}
+	if err != nil {
 		return nil, err
 	}
 	r := &Run{config: c, trainer: t, pool: pool, budget: budget, texts: texts, powers: [2]float64{1, 1}}
@@ -198,20 +208,37 @@ func (r *Run) freeSums() {
 }
 
 // check returns an error if a text is too long, or its weights are none to divide by.
-func check(texts []model.Text, longest int) error {
-	weight := 0.0
+func check(texts []model.Text, t *model.Trainer) error {
+	if t.Width() != 0 {
+		return errors.New("texts come to vectors: training needs an objective that compares them")
+	}
 	for i, x := range texts {
-		if n := len(x.Tokens); n < 2 || n > longest || len(x.Weights) != n {
-			return fmt.Errorf("text %d has %d tokens, want 2 to %d", i+1, n, longest)
+		if n := len(x.Tokens); n < 2 || n > t.MaxText() {
+			return fmt.Errorf("text %d has %d tokens, want 2 to %d", i+1, n, t.MaxText())
+		}
+	}
+	return checkWeights(texts, false)
+}
+
+// checkWeights returns an error if weights are none to divide by, of all texts together or of each.
+func checkWeights(texts []model.Text, ofEach bool) error {
+	all := 0.0
+	for i, x := range texts {
+		if len(x.Weights) != len(x.Tokens) {
+			return fmt.Errorf("text %d has %d tokens with %d weights", i+1, len(x.Tokens), len(x.Weights))
 		}
 		for _, w := range x.Weights[1:] {
 			if w != 0 && !(w >= 1e-6 && w <= 1e6) {
 				return fmt.Errorf("text %d has a token of weight %v, want 0, or 1e-6 to 1e6", i+1, w)
 			}
-			weight += float64(w)
 		}
+		weight := weightOf(texts[i : i+1])
+		if ofEach && weight == 0 {
+			return fmt.Errorf("text %d has no token of a weight behind its first", i+1)
+		}
+		all += weight
 	}
-	if weight == 0 {
+	if all == 0 {
 		return errors.New("no token of the texts is to be learnt")
 	}
 	return nil
@@ -220,10 +247,10 @@ func check(texts []model.Text, longest int) error {
 // hash returns what State.Of has: all that must be the same for steps to have the same bits, but for the model's weights.
 func (r *Run) hash() (sum [sha256.Size]byte) {
 	h := sha256.New()
-	fmt.Fprintf(h, "%+v\n%s\n%d %d\n", r.config, r.trainer.Adapter.Form(), r.trainer.MaxTokens(), len(r.texts))
+	fmt.Fprintf(h, "%+v %T\n%s\n%d %d\n", r.config, r.config.Objective, r.trainer.Adapter.Form(), r.trainer.MaxTokens(), len(r.texts))
 	for _, x := range r.texts {
-		fmt.Fprintln(h, len(x.Tokens))
-		for _, v := range []any{x.Tokens, x.Weights} {
+		fmt.Fprintln(h, len(x.Tokens), len(x.Weights), len(x.Labels), x.Second)
+		for _, v := range []any{x.Tokens, x.Weights, x.Labels} {
 			_ = binary.Write(h, binary.LittleEndian, v) // a hash takes all bytes
 		}
 	}
@@ -258,7 +285,7 @@ func (r *Run) restore(s State) error {
 		return fmt.Errorf("the state has %d numbers with %d and %d moments, want %d", len(s.Numbers), len(s.FirstMoment), len(s.SecondMoment), n)
 	case s.Taken < 0 || s.Taken > r.config.Steps:
 		return fmt.Errorf("the state is of step %d, want 0 to %d", s.Taken, r.config.Steps)
-	case s.At < 0 || s.At > len(r.texts) || s.Epoch < 0 || s.Epoch > s.Taken*r.config.Chunks || s.Taken == 0 && s.At > 0:
+	case s.At < 0 || s.At > len(r.texts) || s.At%r.config.each() != 0 || s.Epoch < 0 || s.Epoch > s.Taken*r.config.Chunks || s.Taken == 0 && s.At > 0:
 		return fmt.Errorf("the state is at text %d of epoch %d, where %d steps do not lead", s.At, s.Epoch, s.Taken)
 	}
 	for _, x := range [][]float32{s.Numbers, s.FirstMoment, s.SecondMoment} {
@@ -298,22 +325,29 @@ func (r *Run) Close() {
 // Over reports whether all steps were taken.
 func (r *Run) Over() bool { return r.state.Taken >= r.config.Steps }
 
-// next returns the texts of the next chunk, and moves on: as many of the epoch's in their order as fit.
-func (r *Run) next() (chunk []model.Text) {
+// next returns the numbers of the texts of the next chunk, and moves on: as many of the epoch's in their order as fit, of whole
+// examples.
+func (r *Run) next() (chunk []int) {
 	at := &r.state
 	if at.At == len(r.texts) {
 		at.Epoch, at.At = at.Epoch+1, 0
 	}
 	if r.ordered != at.Epoch+1 {
-		r.order = order(len(r.texts), r.config.Seed, at.Epoch)
+		r.order = order(len(r.texts), r.config.each(), r.config.Seed, at.Epoch)
 		r.ordered = at.Epoch + 1
 	}
-	n := fill(r.texts, r.order[at.At:], r.trainer.MaxTokens())
-	for _, i := range r.order[at.At : at.At+n] {
-		chunk = append(chunk, r.texts[i])
-	}
+	n := fill(r.texts, r.config.each(), r.order[at.At:], r.trainer.MaxTokens())
+	chunk = r.order[at.At : at.At+n]
 	at.At += n
 	return chunk
+}
+
+// these returns the texts of these numbers.
+func (r *Run) these(numbers []int) (texts []model.Text) {
+	for _, i := range numbers {
+		texts = append(texts, r.texts[i])
+	}
+	return texts
 }
 
 // Next takes a step. Where it fails, as with model.ErrStopped once stop (may be nil) is set, the state is that of before,
@@ -336,12 +370,13 @@ func (r *Run) Next(stop *kernel.Stop) (Step, error) {
 	return s, r.moved()
 }
 
-// chunks returns those of a step that have something to learn, and moves on. There is one at least, and Config.Chunks at most.
-func (r *Run) chunks() (chunks [][]model.Text, weight float64) {
+// chunks returns those of a step that have something to learn, by their texts' numbers, and moves on. There is one at least, and
+// Config.Chunks at most.
+func (r *Run) chunks() (chunks [][]int, weight float64) {
 	for i := 0; i < r.config.Chunks || weight == 0; i++ {
-		texts := r.next()
-		if w := weightOf(texts); w > 0 {
-			chunks = append(chunks, texts)
+		numbers := r.next()
+		if w := r.weightOf(r.these(numbers)); w > 0 {
+			chunks = append(chunks, numbers)
 			weight += w
 		}
 	}
@@ -352,13 +387,13 @@ func (r *Run) chunks() (chunks [][]model.Text, weight float64) {
 func (r *Run) gradient(stop *kernel.Stop) (s Step, sum []float32, err error) {
 	s = Step{Number: r.state.Taken + 1, Rate: r.config.rate(r.state.Taken + 1)}
 	chunks, weight := r.chunks()
-	s.Weight = weight
 	r.sums.reset(len(chunks))
-	losses, err := r.together(len(chunks), r.team.cuts(r.config.Chunks), func(i int) (loss float64, err error) {
-		if loss, err = r.trainer.Gradient(chunks[i], stop); err == nil {
+	all, err := r.together(len(chunks), r.team.cuts(r.config.Chunks), func(i int) (Verdict, error) {
+		v, err := r.judge(chunks[i], stop)
+		if err == nil {
 			r.sums.add(place{0, i}, r.trainer.Adapter.Gradient())
 		}
-		return loss, err
+		return v, err
 	})
 	if err == nil {
 		sum, err = r.total()
@@ -366,10 +401,7 @@ func (r *Run) gradient(stop *kernel.Stop) (s Step, sum []float32, err error) {
 	if err != nil {
 		return s, nil, err
 	}
-	for _, loss := range losses {
-		s.Loss += loss
-	}
-	s.Loss /= s.Weight
+	s.mean(all, weight)
 	s.GradientNorm = math.Sqrt(squares(sum)) / s.Weight
 	if !(s.GradientNorm <= maxNorm) {
 		return s, nil, model.ErrNotFinite
@@ -377,17 +409,37 @@ func (r *Run) gradient(stop *kernel.Stop) (s Step, sum []float32, err error) {
 	return s, sum, nil
 }
 
-// together returns what do returns for each of n things, which ranks divide at the cuts.
-func (r *Run) together(n int, cuts []int, do func(i int) (float64, error)) (values []float64, err error) {
+// mean makes what verdicts say the step's, whose weight is that of all of them.
+func (s *Step) mean(verdicts []Verdict, weight float64) {
+	s.Weight = weight
+	for _, v := range verdicts {
+		s.Loss, s.Right, s.Margin = s.Loss+v.Loss, s.Right+v.Right, s.Margin+v.Margin
+	}
+	s.Loss, s.Right, s.Margin = s.Loss/weight, s.Right/weight, s.Margin/weight
+}
+
+// together returns the verdicts that do returns of each of n things, which ranks divide at the cuts. Those of others have no
+// gradients.
+func (r *Run) together(n int, cuts []int, do func(i int) (Verdict, error)) (verdicts []Verdict, err error) {
 	r.team.begin()
 	defer r.team.end()
-	values = make([]float64, n)
+	const each = 3 // numbers of a verdict
+	values := make([]float64, each*n)
 	from, to := r.team.share(cuts, n)
 	for i := from; i < to && err == nil; i++ {
-		values[i], err = do(i)
+		var v Verdict
+		v, err = do(i)
+		copy(values[each*i:], []float64{v.Loss, v.Right, v.Margin})
 	}
-	err = r.team.agree(err, values, cuts...)
-	return values, r.lost(err)
+	scaled := make([]int, len(cuts))
+	for i, at := range cuts {
+		scaled[i] = each * at
+	}
+	err = r.team.agree(err, values, scaled...)
+	for x := range slices.Chunk(values, each) {
+		verdicts = append(verdicts, Verdict{Loss: x[0], Right: x[1], Margin: x[2]})
+	}
+	return verdicts, r.lost(err)
 }
 
 // total returns the sum of the gradients of all chunks.
@@ -424,6 +476,14 @@ func (r *Run) move(s Step, gradient []float32) {
 	r.state.Taken++
 }
 
+// weightOf returns what the loss of texts is divided by: the weight of their tokens, or how many examples they are.
+func (r *Run) weightOf(texts []model.Text) float64 {
+	if r.config.Objective != nil {
+		return float64(len(texts) / r.config.each())
+	}
+	return weightOf(texts)
+}
+
 // weightOf returns the sum of the weights of texts' tokens that have a loss.
 func weightOf(texts []model.Text) (sum float64) {
 	for _, x := range texts {
@@ -442,31 +502,61 @@ func squares(x []float32) (sum float64) {
 	return sum
 }
 
-// Loss returns the weighted mean of the loss of other texts' tokens, of at most as many tokens each as the Run's.
+// Loss returns the weighted mean of the loss of other texts' tokens, of at most as many tokens each as the Run's; with an
+// objective, the mean of that of examples.
 func (r *Run) Loss(texts []model.Text, stop *kernel.Stop) (float64, error) {
+	s, err := r.Measure(texts, stop)
+	return s.Loss, err
+}
+
+// Measure returns what a step would say of other texts, in chunks of their order, but for gradients and rates.
+func (r *Run) Measure(texts []model.Text, stop *kernel.Stop) (s Step, err error) {
 	if r.failed != nil {
-		return 0, r.failed
+		return s, r.failed
 	}
-	var learnt []model.Text
-	weight := 0.0
-	for _, x := range texts {
-		if w := weightOf([]model.Text{x}); w > 0 {
-			learnt = append(learnt, x)
-			weight += w
+	var parts [][]model.Text
+	if o := r.config.Objective; o != nil {
+		if err := checkExamples(r.trainer, texts, o); err != nil {
+			return s, err
+		}
+		parts = r.inChunks(texts)
+	} else {
+		for i := range texts { // one by one: their losses depend on no company
+			if weightOf(texts[i:i+1]) > 0 {
+				parts = append(parts, texts[i:i+1])
+			}
 		}
 	}
-	if weight == 0 {
-		return 0, errors.New("no token of the texts has a weight")
+	weight := 0.0
+	for _, part := range parts {
+		weight += r.weightOf(part)
 	}
-	losses, err := r.together(len(learnt), r.team.cuts(len(learnt)), func(i int) (float64, error) { // one by one: their losses depend on no company
-		return r.trainer.Loss(learnt[i:i+1], stop)
+	if weight == 0 {
+		return s, errors.New("no token of the texts has a weight")
+	}
+	all, err := r.together(len(parts), r.team.cuts(len(parts)), func(i int) (v Verdict, err error) {
+		if r.config.Objective != nil {
+			return r.measured(parts[i], stop)
+		}
+		v.Loss, err = r.trainer.Loss(parts[i], stop)
+		return v, err
 	})
 	if err != nil {
-		return 0, err
+		return s, err
 	}
-	sum := 0.0
-	for _, loss := range losses {
-		sum += loss
+	s.mean(all, weight)
+	return s, nil
+}
+
+// inChunks divides examples among chunks, in their order.
+func (r *Run) inChunks(texts []model.Text) (parts [][]model.Text) {
+	all := make([]int, len(texts))
+	for i := range all {
+		all[i] = i
 	}
-	return sum / weight, nil
+	for from := 0; from < len(texts); {
+		n := fill(texts, r.config.each(), all[from:], r.trainer.MaxTokens())
+		parts, from = append(parts, texts[from:from+n]), from+n
+	}
+	return parts
 }

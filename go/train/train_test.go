@@ -45,6 +45,16 @@ type bench struct {
 // open opens the demo model with a new adapter, and a Run over texts.
 func open(tb testing.TB, threads int, c train.Config, texts func(b *bench) []model.Text) *bench {
 	tb.Helper()
+	f, err := model.OpenBytes("demo", demo.GGUF())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return openFile(tb, f, threads, model.TrainerConfig{MaxTokens: maxTokens}, c, texts)
+}
+
+// openFile is open with another model.
+func openFile(tb testing.TB, f *model.File, threads int, of model.TrainerConfig, c train.Config, texts func(b *bench) []model.Text) *bench {
+	tb.Helper()
 	must := func(err error) {
 		tb.Helper()
 		if err != nil {
@@ -52,9 +62,8 @@ func open(tb testing.TB, threads int, c train.Config, texts func(b *bench) []mod
 		}
 	}
 	b := &bench{budget: mem.NewBudget(1<<30, "test")}
-	f, err := model.OpenBytes("demo", demo.GGUF())
-	must(err)
 	tb.Cleanup(func() { f.Close() })
+	var err error
 	b.tok, err = tokenizer.New(f.GGUF)
 	must(err)
 	b.pool, err = kernel.NewPool(threads, nil)
@@ -67,7 +76,8 @@ func open(tb testing.TB, threads int, c train.Config, texts func(b *bench) []mod
 	tb.Cleanup(b.model.Close)
 	a, err := model.NewTuned(b.model, model.LoRA{Rank: 8, Alpha: 16, Seed: 3}, b.budget)
 	must(err)
-	b.trainer, err = model.NewTrainer(b.model, a, model.TrainerConfig{Pool: b.pool, Budget: b.budget, MaxTokens: maxTokens})
+	of.Pool, of.Budget = b.pool, b.budget
+	b.trainer, err = model.NewTrainer(b.model, a, of)
 	must(err)
 	tb.Cleanup(b.trainer.Close)
 	b.Run, err = train.New(b.trainer, b.pool, b.budget, texts(b), c)
@@ -141,17 +151,23 @@ func written(tb testing.TB, b *bench) []byte {
 // A run makes the same adapter with any number of threads, and where it goes on from a state of another.
 func TestGoesOnWithTheSameBits(t *testing.T) {
 	c := train.Config{Steps: 7, Chunks: 3, Rate: 0.01, Warmup: 2, Clip: 0.5, Decay: 0.1, Seed: 5}
-	whole := open(t, 1, c, byHeart)
-	steps(t, whole, 7)
-	for threads := 2; threads < 4; threads++ {
-		first, second := open(t, threads, c, byHeart), open(t, 5-threads, c, byHeart)
-		steps(t, first, 4)
-		if err := second.Restore(first.State()); err != nil {
-			t.Fatal(err)
+	for _, c.Objective = range []train.Objective{nil, train.DPO{}} {
+		texts := byHeart
+		if c.Objective != nil {
+			texts = preferences
 		}
-		steps(t, second, 3)
-		if !bytes.Equal(written(t, second), written(t, whole)) {
-			t.Errorf("%d threads, and then %d: another adapter", threads, 5-threads)
+		whole := open(t, 1, c, texts)
+		steps(t, whole, 7)
+		for threads := 2; threads < 4; threads++ {
+			first, second := open(t, threads, c, texts), open(t, 5-threads, c, texts)
+			steps(t, first, 4)
+			if err := second.Restore(first.State()); err != nil {
+				t.Fatal(err)
+			}
+			steps(t, second, 3)
+			if !bytes.Equal(written(t, second), written(t, whole)) {
+				t.Errorf("%T, %d threads, and then %d: another adapter", c.Objective, threads, 5-threads)
+			}
 		}
 	}
 }

@@ -100,6 +100,18 @@ func TestQuickLog(t *testing.T) {
 	}
 }
 
+func TestQuickExp(t *testing.T) {
+	t.Parallel()
+	for x := -699.9; x < 700; x += 0.37 {
+		if got, want := QuickExp(x), math.Exp(x); math.Abs(got-want) > 2e-15*want {
+			t.Fatalf("QuickExp(%g) = %g, want %g", x, got, want)
+		}
+	}
+	if QuickExp(0) != 1 || QuickExp(math.Inf(-1)) != 0 || !math.IsInf(QuickExp(math.Inf(1)), 1) || !math.IsNaN(QuickExp(math.NaN())) {
+		t.Error("0, infinities or NaN")
+	}
+}
+
 func TestSine(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	h := fnv.New64a()
