@@ -161,3 +161,70 @@ func TestUnknownExperiment(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// The page and its plots are what the newest results make of them. After new results: make lab, or
+// scripts/go.sh run ./bench/lab -page.
+func TestPage(t *testing.T) {
+	files, err := render("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range files {
+		got, err := os.ReadFile(filepath.Join("../..", name))
+		if err != nil {
+			t.Error(err)
+		} else if string(got) != string(want) {
+			t.Errorf("%s is not what the newest results make of it: scripts/go.sh run ./bench/lab -page", name)
+		}
+	}
+	if len(theories) != 26 {
+		t.Errorf("%d theories", len(theories))
+	}
+	for _, th := range slices.Concat(theories, parts) {
+		if len(th.sources) == 0 && (th.number == "" || !slices.Contains(verdicts, th.verdict)) || len(th.sources) > 0 && th.verdict+th.number+th.repeat != "" {
+			t.Errorf("%s: want findings, or a verdict and a number, and not both", th.name)
+		}
+	}
+}
+
+// A page whose verdict is another than the result's is noticed.
+func TestPageFollowsResults(t *testing.T) {
+	root := t.TempDir()
+	for _, dir := range []string{results, "docs"} {
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.CopyFS(filepath.Join(root, results), os.DirFS(filepath.Join("../..", results))); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join("../..", pageFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(root, pageFile), text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	all, err := newest(filepath.Join(root, results))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, f, ok := deciding(all, source{"layers", "residue"})
+	if !ok || f.Verdict != "refuted" {
+		t.Fatalf("%v, %v", r, f)
+	}
+	b, err := os.ReadFile(filepath.Join(root, results, r.file()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(root, results, r.file()), []byte(strings.Replace(string(b), `"refuted"`, `"adopted"`, 1)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	files, err := render(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(files[pageFile]) == string(text) {
+		t.Error("the page is the same with another verdict")
+	}
+}

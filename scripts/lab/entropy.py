@@ -2,13 +2,13 @@
 """How much do weights shrink without loss?
 
 Claim      Lossless entropy coding: 9B parameters in 3.6 GB, from an entropy of 3.6 bits of a histogram of 256 bins.
-Measure    Entropy of order 0, in bits a weight, of the codes and scales of the engine's types and of the parts of BF16, whose sign and
-           mantissa do not compress. Codes again, given the left neighbour. And of 12 bits to a weight, with an
-           exponent in four: how many exponents are not among the 15 most frequent.
-Data       Every matrix of up to six layers. The codes of a file that is quantized are of weights that are on a grid already, and its BF16
-           has gaps: there the verdicts are open.
-Threshold  Codes: adopted where they save 10 % and a decoder keeps up with memory (see rans.c), refuted below. Floats: option
-           where fewer than 0.5 % escape, refuted above 2 %.
+Measure    Entropy of order 0, in bits a weight, of the codes and scales of the engine's types and of the parts of
+           BF16, whose sign and mantissa do not compress. Codes again, given the left neighbour. And of 12 bits to a
+           weight, with an exponent in four: how many exponents are not among the 15 most frequent.
+Data       Every matrix of up to six layers. The codes of a file that is quantized are of weights that are on a grid
+           already, and its BF16 has gaps: there the verdicts are open.
+Threshold  Codes: adopted where they save 10 % and a decoder keeps up with memory (see rans.c), refuted below.
+           Floats: option where fewer than 0.5 % escape, refuted above 2 %.
 """
 
 import lab
@@ -32,7 +32,7 @@ def halves(b):
 
 
 def parts(name, b):
-    """Of blocks of a type: codes [blocks, weights], and what stands beside them, arrays of symbols of at most a byte."""
+    """Of blocks of a type: codes [blocks, weights], and what stands beside them, arrays of bytes."""
     if name == "Q8_0":
         return b[:, 2:].view(np.int8).astype(int) + 128, [b[:, 0], b[:, 1]]
     if name in ("Q4_0", "IQ4_NL"):
@@ -78,10 +78,20 @@ def run(lab, r):
     def verdict(v):
         return "open" if lab.quantized else v
 
-    r.find("codes", "Q4_K, entropy of order 0", f"{percent(saved['Q4_K_S'], 1)} less, whatever the decoder",
-           "adopt at 10 %", verdict("refuted" if saved["Q4_K_S"] < 0.1 else "open"))
-    r.find("floats", "BF16 in 12 bits", f"25 % less, {percent(escapes, 3)} of weights escape; the entropy is {h + 8:.2f} bits",
-           "option below 0.5 %", verdict("option" if escapes < 0.005 else "refuted" if escapes > 0.02 else "open"))
+    r.find(
+        "codes",
+        "Q4_K, entropy of order 0",
+        f"{percent(saved['Q4_K_S'], 1)} less, whatever the decoder",
+        "adopt at 10 %",
+        verdict("refuted" if saved["Q4_K_S"] < 0.1 else "open"),
+    )
+    r.find(
+        "floats",
+        "BF16 in 12 bits",
+        f"25 % less, {percent(escapes, 3)} of weights escape; the entropy is {h + 8:.2f} bits",
+        "option below 0.5 %",
+        verdict("option" if escapes < 0.005 else "refuted" if escapes > 0.02 else "open"),
+    )
 
 
 if __name__ == "__main__":

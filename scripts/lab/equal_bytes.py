@@ -3,11 +3,12 @@
 
 Claim      Spectral + quantized residual: the main directions by SVD, the rest in 2 to 3 bits, is better than plain
            quantization. Generative weight expansion: a low-rank generator and 1 % outliers make weights at 2 bits.
-Measure    Relative squared error of weights. SVD + residual: a low rank in 8 bits (Q8_0), and what it leaves in a type of fewer
-           bits. LQER: the rank approximates the error of that type instead. Plain: the type that has as many bits as both
-           together. GWE: rank + the largest 1 % of what is left, 16 bits and 10 of place each, nothing else.
-Data       Every matrix of up to six layers, encoded by the engine. A file whose weights are quantized already favours
-           types like its own: it says nothing here, and the verdict is open.
+Measure    Relative squared error of weights. SVD + residual: a low rank in 8 bits (Q8_0), and what it leaves in a
+           type of fewer bits. LQER: the rank approximates the error of that type instead. Plain: the type that has
+           as many bits as both together. GWE: rank + the largest 1 % of what is left, 16 bits and 10 of place each,
+           nothing else.
+Data       Every matrix of up to six layers, encoded by the engine. A file whose weights are quantized already
+           favours types like its own: it says nothing here, and the verdict is open.
 Threshold  option where the error is below 0.9 of the plain type's, refuted above.
 """
 
@@ -67,10 +68,21 @@ def run(lab, r):
     def verdict(ratio):
         return "open" if lab.quantized else "option" if ratio < 0.9 else "refuted"
 
-    r.find("spectral", "best of three sizes, errors of weights", f"{best:.1f} times the error of the plain type of the same size",
-           "option below 0.9", verdict(best))
+    r.find(
+        "spectral",
+        "best of three sizes, errors of weights",
+        f"{best:.1f} times the error of the plain type of the same size",
+        "option below 0.9",
+        verdict(best),
+    )
     ratio = gwe / error["Q2_K"]
-    r.find("gwe", "2.6 bits, errors of weights", f"{ratio:.1f} times the error of Q2_K", "option below 0.9", verdict(ratio))
+    r.find(
+        "gwe",
+        "2.6 bits, errors of weights",
+        f"{ratio:.1f} times the error of Q2_K",
+        "option below 0.9",
+        verdict(ratio),
+    )
 
 
 if __name__ == "__main__":

@@ -1,14 +1,16 @@
 #!/usr/bin/python3
 """Can tokens leave the model early?
 
-Claim      AMEE: a token leaves when a layer changes the residual stream by little, |dh| / |h|. TDO: a table says from the token's id after which layer
-           its answer is settled. Both promise half of the depth.
-Measure    After each layer the head's likeliest token, beside that of the last layer. By each rule the mean depth at which at most 1 % of tokens change: by
-           |dh| (a threshold for all layers), by the head's confidence (CALM), by token id (from two thirds of the text, judged on the rest),
-           and by an oracle that knows the answer. First layers as a draft of all (LayerSkip): the best speed-up
-           k drafts can give, where a pass of k tokens costs 1.05 + 0.03 k, and heads cost nothing.
+Claim      AMEE: a token leaves when a layer changes the residual stream by little, |dh| / |h|. TDO: a table says
+           from the token's id after which layer its answer is settled. Both promise half of the depth.
+Measure    After each layer the head's likeliest token, beside that of the last layer. By each rule the mean depth at
+           which at most 1 % of tokens change: by |dh| (a threshold for all layers), by the head's confidence (CALM),
+           by token id (from two thirds of the text, judged on the rest), and by an oracle that knows the answer.
+           First layers as a draft of all (LayerSkip): the best speed-up k drafts can give, where a pass of k tokens
+           costs 1.05 + 0.03 k, and heads cost nothing.
 Data       The model and a text.
-Threshold  adopted where a rule leaves at 80 % of the depth or less with at most 1 % changed, refuted above 95 %. Drafts: option at 1.3.
+Threshold  adopted where a rule leaves at 80 % of the depth or less with at most 1 % changed, refuted above 95 %.
+           Drafts: option at 1.3.
 """
 
 import lab
@@ -32,12 +34,15 @@ def observed(model, windows):
         ids.append(w)
         right.append(np.array(tops) == tops[-1])
         confident.append(np.array(sure))
-        moved.append(np.array([np.linalg.norm(b - a, axis=1) / np.linalg.norm(b, axis=1) for a, b in zip(stream, stream[1:])]))
+        moved.append(
+            np.array([np.linalg.norm(b - a, axis=1) / np.linalg.norm(b, axis=1) for a, b in zip(stream, stream[1:])])
+        )
     return np.concatenate(ids), *(np.concatenate(x, axis=1) for x in (right, confident, moved))
 
 
 def depth(leaves, right):
-    """Mean depth and share of changed tokens where token i leaves after the first layer l with leaves[l, i]; leaves[-1] is taken as true."""
+    """Mean depth and share of changed tokens where token i leaves after the first layer l with leaves[l, i]; after the
+    last in any case."""
     leaves = leaves.copy()
     leaves[-1] = True
     at = leaves.argmax(axis=0)
@@ -74,7 +79,11 @@ def run(lab, r):
     settled = np.flip(np.logical_and.accumulate(np.flip(right, 0), axis=0), 0)
     oracle, _ = depth(settled, right)
     accept = right.mean(axis=1)
-    drafts = [max((1 - a ** (k + 1)) / (1 - a + 1e-9) / (k * i / n + 1.05 + 0.03 * k) for k in range(1, 9)) for i, a in enumerate(accept[:-1]) if i]
+    drafts = [
+        max((1 - a ** (k + 1)) / (1 - a + 1e-9) / (k * i / n + 1.05 + 0.03 * k) for k in range(1, 9))
+        for i, a in enumerate(accept[:-1])
+        if i
+    ]
 
     r.table("after layer", "likeliest token is the last layer's", "change of the stream")
     for i in range(0, n + 1, max(1, n // 10)):
@@ -84,14 +93,35 @@ def run(lab, r):
         return "adopted" if d <= 0.8 else "refuted" if d > 0.95 else "open"
 
     limit = "adopt at 80 %"
-    r.find("amee", "at most 1 % of tokens changed", f"{percent(amee)} of the depth by the change of the stream, {percent(calm)} by confidence, {percent(oracle)} by an oracle", limit, verdict(amee))
+    r.find(
+        "amee",
+        "at most 1 % of tokens changed",
+        f"{percent(amee)} of the depth by the change of the stream, {percent(calm)} by confidence, "
+        f"{percent(oracle)} by an oracle",
+        limit,
+        verdict(amee),
+    )
     r.find("calm", "exits by the head's confidence", f"{percent(calm)} of the depth", limit, verdict(calm))
-    r.find("tdo", "from the token's id", f"{percent(tdo)} of the depth, {percent(changed, 1)} of tokens changed", limit,
-           "refuted" if changed > CHANGED else verdict(tdo))
+    r.find(
+        "tdo",
+        "from the token's id",
+        f"{percent(tdo)} of the depth, {percent(changed, 1)} of tokens changed",
+        limit,
+        "refuted" if changed > CHANGED else verdict(tdo),
+    )
     at = int(np.argmax(drafts)) + 1
-    r.find("drafts", "first layers as drafts of all, the best number", f"{max(drafts):.2f} times as fast with {at} of {n} layers, right at {percent(accept[at])}",
-           "option at 1.3", "option" if max(drafts) >= 1.3 else "refuted")
-    r.draw("share of the layers", "share of tokens", {"likeliest token is the last layer's": (np.arange(n + 1) / n, accept)})
+    r.find(
+        "drafts",
+        "first layers as drafts of all, the best number",
+        f"{max(drafts):.2f} times as fast with {at} of {n} layers, right at {percent(accept[at])}",
+        "option at 1.3",
+        "option" if max(drafts) >= 1.3 else "refuted",
+    )
+    r.draw(
+        "share of the layers",
+        "share of tokens",
+        {"likeliest token is the last layer's": (np.arange(n + 1) / n, accept)},
+    )
 
 
 if __name__ == "__main__":

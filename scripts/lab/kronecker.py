@@ -1,12 +1,15 @@
 #!/usr/bin/python3
 """Do weights lie on a manifold of few parameters?
 
-Claim      Weight manifolds: a layer is a smooth function of d = O(rows + columns) parameters, so files shrink a thousandfold.
-Measure    What such a function needs is dependence between weights. Sums of Kronecker products, the first step of every
-           tensor network, show it of any two places that are a fixed stride apart: the energy in the first 5 % of terms, beside that of
-           normal numbers of the same shape. Neighbours show it of smooth functions: the correlation of adjacent columns and rows.
+Claim      Weight manifolds: a layer is a smooth function of d = O(rows + columns) parameters, so files shrink a
+           thousandfold.
+Measure    What such a function needs is dependence between weights. Sums of Kronecker products, the first step of
+           every tensor network, show it of any two places that are a fixed stride apart: the energy in the first 5 %
+           of terms, beside that of normal numbers of the same shape. Neighbours show it of smooth functions: the
+           correlation of adjacent columns and rows.
 Data       The attention and feed-forward matrices of up to four layers.
-Threshold  O(rows + columns) parameters are less than 5 % of terms: adopted where these hold 99 % of the energy, refuted below 50 %.
+Threshold  O(rows + columns) parameters are less than 5 % of terms: adopted where these hold 99 % of the energy,
+           refuted below 50 %.
 """
 
 import lab
@@ -27,8 +30,10 @@ def top(w, a, b):
 
 def neighbours(w):
     """The larger correlation, by size, of adjacent columns and of adjacent rows."""
-    return max(abs(float(np.corrcoef(w[:, 1:].ravel(), w[:, :-1].ravel())[0, 1])),
-               abs(float(np.corrcoef(w[1:].ravel(), w[:-1].ravel())[0, 1])))
+    return max(
+        abs(float(np.corrcoef(w[:, 1:].ravel(), w[:, :-1].ravel())[0, 1])),
+        abs(float(np.corrcoef(w[1:].ravel(), w[:-1].ravel())[0, 1])),
+    )
 
 
 def run(lab, r):
@@ -44,8 +49,13 @@ def run(lab, r):
         r.row(name, percent(real), percent(normal), f"{near:.3f}")
     real, normal, _ = np.mean([x for k in kinds.values() for x in k], axis=0)
     verdict = "adopted" if real >= 0.99 else "refuted" if real < 0.5 else "open"
-    r.find("kronecker", "all matrices, mean", f"{percent(real)} of the energy in 5 % of Kronecker terms (random numbers {percent(normal)})",
-           "adopt at 99 %", verdict)
+    r.find(
+        "kronecker",
+        "all matrices, mean",
+        f"{percent(real)} of the energy in 5 % of Kronecker terms (random numbers {percent(normal)})",
+        "adopt at 99 %",
+        verdict,
+    )
 
 
 if __name__ == "__main__":

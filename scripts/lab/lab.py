@@ -1,6 +1,6 @@
 """What the experiments of this folder share: the model's file, the engine's encoders, texts, and the form of a result.
 
-Needs Python 3.9, NumPy and bin/quern. An experiment is a file with a function run(lab), which fills a Result, and ends in
+Needs Python 3.9, NumPy and bin/quern. An experiment is a file with a function run(lab, result) that ends in
 
     if __name__ == "__main__":
         lab.main(__doc__, run)
@@ -86,9 +86,11 @@ class Lab:
         return np.array(out.split(), dtype=np.int64)[:limit]
 
     def windows(self, n, count):
-        """Up to count pieces of n tokens of the text, as quern perplexity cuts it: where the model has a BOS, each begins with it."""
+        """Up to count pieces of n tokens of the text, as quern perplexity cuts it: each begins with BOS, where there is one."""
         bos = self.file.meta.get("tokenizer.ggml.bos_token_id")
-        if bos is None or not self.file.meta.get("tokenizer.ggml.add_bos_token", self.file.meta.get("tokenizer.ggml.model") == "llama"):
+        if bos is None or not self.file.meta.get(
+            "tokenizer.ggml.add_bos_token", self.file.meta.get("tokenizer.ggml.model") == "llama"
+        ):
             ids = self.ids(n * count)
         else:
             ids = np.concatenate([[bos], self.ids(n * count - 1)])
@@ -110,16 +112,32 @@ class Lab:
         Types have blocks of 256 columns. A matrix with other rows is encoded as rows of its elements in order, so some
         blocks have the end of one row and the beginning of the next. All contenders are encoded so.
         """
-        cols = {n: next((c for c in (w.shape[1], 768, 256) if c % 256 == 0 and w.size % c == 0), None) for n, w in weights.items()}
+        cols = {
+            n: next((c for c in (w.shape[1], 768, 256) if c % 256 == 0 and w.size % c == 0), None)
+            for n, w in weights.items()
+        }
         if None in cols.values():
             raise ValueError("a matrix is not of whole blocks of 256")
         names = {n: f"blk.{i}.ffn_up.weight" for i, n in enumerate(weights)}
         meta = [("general.architecture", golden_gguf.STR, "llama")]
-        meta += [(f"llama.{k}", golden_gguf.U32, v) for k, v in dict(
-            block_count=len(names), context_length=32, embedding_length=256, feed_forward_length=256).items()]
-        meta += [("llama.attention.head_count", golden_gguf.U32, 1), ("llama.attention.layer_norm_rms_epsilon", golden_gguf.F32, 1e-5)]
-        tensors = [(names[n], (w.size // cols[n], cols[n]), "F32", encode("F32", np.float64(w)).tobytes()) for n, w in weights.items()]
-        tensors += [("token_embd.weight", (32, 256), "F32", bytes(4 * 32 * 256)), ("output_norm.weight", (256,), "F32", bytes(4 * 256))]
+        meta += [
+            (f"llama.{k}", golden_gguf.U32, v)
+            for k, v in dict(
+                block_count=len(names), context_length=32, embedding_length=256, feed_forward_length=256
+            ).items()
+        ]
+        meta += [
+            ("llama.attention.head_count", golden_gguf.U32, 1),
+            ("llama.attention.layer_norm_rms_epsilon", golden_gguf.F32, 1e-5),
+        ]
+        tensors = [
+            (names[n], (w.size // cols[n], cols[n]), "F32", encode("F32", np.float64(w)).tobytes())
+            for n, w in weights.items()
+        ]
+        tensors += [
+            ("token_embd.weight", (32, 256), "F32", bytes(4 * 32 * 256)),
+            ("output_norm.weight", (256,), "F32", bytes(4 * 256)),
+        ]
         with tempfile.TemporaryDirectory() as d:
             before, after = pathlib.Path(d, "f32.gguf"), pathlib.Path(d, "type.gguf")
             before.write_bytes(golden_gguf.write(meta, tensors))
@@ -166,7 +184,10 @@ class Result:
 
     def draw(self, x, y, series):
         """series: name -> (xs, ys)."""
-        points = [dict(name=n, x=[float(f"{v:.4g}") for v in xs], y=[float(f"{v:.4g}") for v in ys]) for n, (xs, ys) in series.items()]
+        points = [
+            dict(name=n, x=[float(f"{v:.4g}") for v in xs], y=[float(f"{v:.4g}") for v in ys])
+            for n, (xs, ys) in series.items()
+        ]
         self.plot = dict(x=x, y=y, series=points)
 
 
@@ -182,8 +203,12 @@ def percent(x, digits=0):
 
 def main(doc, run):
     p = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("model", nargs="?", type=pathlib.Path, default=DEMO, metavar="MODEL.gguf", help="default: the demo")
-    p.add_argument("--text", type=pathlib.Path, default=STORIES, help="what it reads (default: stories like the demo's)")
+    p.add_argument(
+        "model", nargs="?", type=pathlib.Path, default=DEMO, metavar="MODEL.gguf", help="default: the demo"
+    )
+    p.add_argument(
+        "--text", type=pathlib.Path, default=STORIES, help="what it reads (default: stories like the demo's)"
+    )
     p.add_argument("--quern", type=pathlib.Path, default=ROOT / "bin/quern", metavar="PROGRAM")
     p.add_argument("--quick", action="store_true", help="little of the model and the text: whether it runs")
     args = p.parse_args()
@@ -197,6 +222,18 @@ def main(doc, run):
         print("| " + " | ".join(cells) + " |", file=sys.stderr)
     for f in r.findings:
         print(f"{f['verdict']}: {f['number']} ({f['measure']}; {f['threshold']})", file=sys.stderr)
-    print(json.dumps(dict(
-        lab=name, model=lab.name, weights="quantized" if lab.quantized else "float", parameters=lab.parameters,
-        text=lab.text.name, findings=r.findings, head=r.head, rows=r.rows, plot=r.plot)))
+    print(
+        json.dumps(
+            dict(
+                lab=name,
+                model=lab.name,
+                weights="quantized" if lab.quantized else "float",
+                parameters=lab.parameters,
+                text=lab.text.name,
+                findings=r.findings,
+                head=r.head,
+                rows=r.rows,
+                plot=r.plot,
+            )
+        )
+    )

@@ -1,10 +1,11 @@
 #!/usr/bin/python3
 """Are layers alike?
 
-Claim      Weight residue: a layer is stored as its difference from those before it, which saves 8 %, compounding to 15 %.
-Measure    The energy of a matrix that the best linear combination of the same matrix of all earlier layers explains; the cosine of
-           any two layers; and what the best-matching row of the layer before explains, the upper bound of any permutation,
-           beside that of normal numbers. A delta saves -0.5 log2(1 - explained) bits a weight.
+Claim      Weight residue: a layer is stored as its difference from those before it, which saves 8 %, compounding to
+           15 %.
+Measure    The energy of a matrix that the best linear combination of the same matrix of all earlier layers explains;
+           the cosine of any two layers; and what the best-matching row of the layer before explains, the upper bound
+           of any permutation, beside that of normal numbers. A delta saves -0.5 log2(1 - explained) bits a weight.
 Data       Every matrix of every layer.
 Threshold  adopted above 5 % explained, refuted below 1 %. The finding is the mean over the feed-forward matrices.
 """
@@ -37,7 +38,13 @@ def run(lab, r):
     kinds = {}
     for name, w in lab.matrices(3 if lab.quick else None).items():
         kinds.setdefault(kind(name), []).append(w)
-    r.table("matrices", "explained by all earlier layers", "largest cosine of two", "by the best row of the layer before", "random rows")
+    r.table(
+        "matrices",
+        "explained by all earlier layers",
+        "largest cosine of two",
+        "by the best row of the layer before",
+        "random rows",
+    )
     found = {}
     for name, ws in kinds.items():
         if len(ws) < 2 or len({w.shape for w in ws}) > 1:
@@ -49,8 +56,13 @@ def run(lab, r):
     share = np.mean([e for name, e in found.items() if "ffn" in name])
     verdict = "adopted" if share > 0.05 else "refuted" if share < 0.01 else "open"
     saved = -0.5 * np.log2(1 - share)
-    r.find("residue", "feed-forward matrices, mean", f"{percent(share, 3)} of the energy explained by earlier layers, worth {saved:.4f} bits a weight",
-           "adopt above 5 %", verdict)
+    r.find(
+        "residue",
+        "feed-forward matrices, mean",
+        f"{percent(share, 3)} of the energy explained by earlier layers, worth {saved:.5f} bits a weight",
+        "adopt above 5 %",
+        verdict,
+    )
 
 
 if __name__ == "__main__":

@@ -7,8 +7,13 @@ attention and weights, and look at what products read. witness.py holds it to th
 import numpy as np
 
 INPUTS = {  # what a matrix reads, by the names that taps have
-    "attn_q": "attn_in", "attn_k": "attn_in", "attn_v": "attn_in", "attn_output": "attn_out",
-    "ffn_gate": "ffn_in", "ffn_up": "ffn_in", "ffn_down": "ffn_mid",
+    "attn_q": "attn_in",
+    "attn_k": "attn_in",
+    "attn_v": "attn_in",
+    "attn_output": "attn_out",
+    "ffn_gate": "ffn_in",
+    "ffn_up": "ffn_in",
+    "ffn_down": "ffn_mid",
 }
 
 
@@ -62,7 +67,11 @@ class Decoder:
             raise ValueError(f"{lab.path.name}: this forward pass is of llama and gemma3, not of {arch}")
         self.gemma = arch == "gemma3"
         self.w = {n[: -len(".weight")]: lab.tensor(n) for n in lab.file.tensors if n.endswith(".weight")}
-        if any("_exps" in n for n in self.w) or any(n.endswith(".bias") for n in lab.file.tensors) or "rope_freqs" in self.w:
+        if (
+            any("_exps" in n for n in self.w)
+            or any(n.endswith(".bias") for n in lab.file.tensors)
+            or "rope_freqs" in self.w
+        ):
             raise ValueError(f"{lab.path.name}: experts, biases and factors of frequencies are not computed here")
         self.n_layer, self.n_embd = lab.meta("block_count"), lab.meta("embedding_length")
         self.n_head = lab.meta("attention.head_count")
@@ -127,7 +136,9 @@ class Decoder:
 
     def loss(self, windows, start=1, layers=None):
         """Mean over the tokens of all windows from position start on, in nats."""
-        return float(np.concatenate([nll(self.logits(self.forward(w, layers)[-1]), w)[start - 1 :] for w in windows]).mean())
+        return float(
+            np.concatenate([nll(self.logits(self.forward(w, layers)[-1]), w)[start - 1 :] for w in windows]).mean()
+        )
 
 
 class Encoder:
@@ -148,7 +159,10 @@ class Encoder:
 
     def norm(self, name, x):
         x = x - x.mean(axis=-1, keepdims=True)
-        return x / np.sqrt((x * x).mean(axis=-1, keepdims=True) + self.eps) * self.w[name + ".weight"] + self.w[name + ".bias"]
+        return (
+            x / np.sqrt((x * x).mean(axis=-1, keepdims=True) + self.eps) * self.w[name + ".weight"]
+            + self.w[name + ".bias"]
+        )
 
     def forward(self, ids):
         n = len(ids)
@@ -177,5 +191,9 @@ def reading(lab, windows, length):
     for w in lab.windows(min(length, model.n_ctx), windows):
         model.forward(w)
     kept = sorted({int(i) for i in np.linspace(0, model.n_layer - 1, min(model.n_layer, 6)).round()})
-    return {(i, n): (model.matrix(i, n), np.concatenate(seen[i, what]))
-            for i in kept for n, what in INPUTS.items() if model.matrix(i, n) is not None}
+    return {
+        (i, n): (model.matrix(i, n), np.concatenate(seen[i, what]))
+        for i in kept
+        for n, what in INPUTS.items()
+        if model.matrix(i, n) is not None
+    }

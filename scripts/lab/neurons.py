@@ -1,10 +1,12 @@
 #!/usr/bin/python3
 """Does a token need only some of the neurons?
 
-Claim      Fractal networks: a dense layer is a mixture of small experts that was not told so, and a token needs few of them.
-Measure    Blocks of 16 neurons that hold 99 % of the energy of ffn_down's inputs, weighed by its columns, mean over tokens: in the
-           order of the file, by mean energy, and clustered by which are active together, on one half of the text and counted on the other.
-           And single columns, which no panel of weights can skip; and what four tokens of one pass need together.
+Claim      Fractal networks: a dense layer is a mixture of small experts that was not told so, and a token needs few
+           of them.
+Measure    Blocks of 16 neurons that hold 99 % of the energy of ffn_down's inputs, weighed by its columns, mean over
+           tokens: in the order of the file, by mean energy, and clustered by which are active together, on one half
+           of the text and counted on the other. And single columns, which no panel of weights can skip; and what
+           four tokens of one pass need together.
 Data       The feed-forward layers of six layers, on windows of the text.
 Threshold  adopted where a fifth of the blocks is enough, refuted where more than half is needed.
 """
@@ -58,12 +60,27 @@ def run(lab, r):
         found.append([share(b), *(share(x) for x in blocks), share(four), share(blocks[2], 0.95)])
     one, *order, four, less = np.mean(found, axis=0)
     r.table("for 99 % of the energy", "share")
-    for what, x in zip(("single neurons", "blocks of 16, in the file's order", "by mean energy", "clustered", "clustered, four tokens of a pass"), (one, *order, four)):
+    for what, x in zip(
+        (
+            "single neurons",
+            "blocks of 16, in the file's order",
+            "by mean energy",
+            "clustered",
+            "clustered, four tokens of a pass",
+        ),
+        (one, *order, four),
+    ):
         r.row(what, percent(x))
     r.row("clustered, for 95 %", percent(less))
     best = min(order)
-    r.find("fractal", "blocks of 16 neurons, the best order", f"{percent(best)} of the blocks for 99 % of the energy, {percent(one)} of single neurons, "
-           f"{percent(four)} of blocks for four tokens", "adopt below 20 %", "adopted" if best < 0.2 else "refuted" if best > 0.5 else "open")
+    r.find(
+        "fractal",
+        "blocks of 16 neurons, the best order",
+        f"{percent(best)} of the blocks for 99 % of the energy, {percent(one)} of single neurons, "
+        f"{percent(four)} of blocks for four tokens",
+        "adopt below 20 %",
+        "adopted" if best < 0.2 else "refuted" if best > 0.5 else "open",
+    )
 
 
 if __name__ == "__main__":

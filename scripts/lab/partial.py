@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """Does a model answer before all of its layers are loaded?
 
-Claim      Progressive loading: the first layers give a rough answer at once, which later layers refine; and
-           layers in the middle can be left out.
+Claim      Progressive loading: the first layers give a rough answer at once, which later layers refine; and layers
+           in the middle can be left out.
 Measure    The loss of the text with the first layers alone and the head behind them, and with one layer left out.
 Data       The model and a text.
 Threshold  adopted where half of the layers cost less than 10 % of the loss, refuted where they cost more than 50 %.
@@ -36,9 +36,17 @@ def run(lab, r):
     r.row("all", base)
     half, most = first[n // 2], first[max(1, 3 * n // 4)]
     verdict = "adopted" if half < 1.1 * base else "refuted" if half > 1.5 * base else "open"
-    r.find("partial", f"the first {n // 2} of {n} layers", f"loss {base:.2f} becomes {half:.2f} ({most:.2f} with three quarters of them, "
-           f"{min(out.values()):.2f} with one left out, the best)", "adopt below 10 % more", verdict)
-    r.draw("share of the layers", "loss", {"first layers only": ([k / n for k in first] + [1], [*first.values(), base])})
+    r.find(
+        "partial",
+        f"the first {n // 2} of {n} layers",
+        f"loss {base:.2f} becomes {half:.2f} ({most:.2f} with three quarters of them, "
+        f"{min(out.values()):.2f} with one left out, the best)",
+        "adopt below 10 % more",
+        verdict,
+    )
+    r.draw(
+        "share of the layers", "loss", {"first layers only": ([k / n for k in first] + [1], [*first.values(), base])}
+    )
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 """Can layers share weights that were not trained to?
 
 Claim      Cross-layer sharing: neighbouring layers use one set of weights, for half of the bytes.
-Measure    The loss of the text where two neighbouring layers both have the first one's matrices, or the mean of both, for each pair.
+Measure    The loss of the text where two neighbouring layers both have the first one's matrices, or the mean of
+           both, for each pair.
 Data       The model and a text; up to eight pairs, evenly far apart.
 Threshold  option where some pair costs less than 1 % of the loss, refuted where none is below 5 %.
 """
@@ -33,8 +34,13 @@ def run(lab, r):
         r.row(f"{i} and {i + 1}", *losses)
     r.row("none", base, base)
     cost = best / base - 1
-    r.find("sharing", "the best pair", f"loss {base:.2f} becomes {best:.2f}, {percent(cost)} more",
-           "option below 1 %", "option" if cost < 0.01 else "refuted" if cost >= 0.05 else "open")
+    r.find(
+        "sharing",
+        "the best pair",
+        f"loss {base:.2f} becomes {best:.2f}, {percent(cost)} more",
+        "option below 1 %",
+        "option" if cost < 0.01 else "refuted" if cost >= 0.05 else "open",
+    )
 
 
 if __name__ == "__main__":

@@ -1,14 +1,16 @@
 #!/usr/bin/python3
 """Which keys does attention need, and what finds them?
 
-Claim      Adaptive sparse attention: 70 to 90 % of weights are below 0.01; the first half of a key's dimensions is enough to find
-           the rest, and only those are read.
-Measure    The change of the loss where each query reads a quarter of the keys, chosen by: the scores themselves; the best scores of pages
-           of 16; bounds of pages from the least and the largest of each channel (Quest); the mean key of a page; the first half of
-           the dimensions (the claim); a window and the first two keys. Counted on the second half of each window of the text.
+Claim      Adaptive sparse attention: 70 to 90 % of weights are below 0.01; the first half of a key's dimensions is
+           enough to find the rest, and only those are read.
+Measure    The change of the loss where each query reads a quarter of the keys, chosen by: the scores themselves; the
+           best scores of pages of 16; bounds of pages from the least and the largest of each channel (Quest); the
+           mean key of a page; the first half of the dimensions (the claim); a window and the first two keys. Counted
+           on the second half of each window of the text.
 Data       Long windows of the text: up to 1,024 tokens.
-Threshold  Of an estimator: option where the loss rises by less than 0.5 %, refuted where it rises by more than 2 % or more than a plain window's.
-           Speed is a matter of contexts of 32k and more, which no model here has seen.
+Threshold  Of an estimator: option where the loss rises by less than 0.5 %, refuted where it rises by more than 2 %
+           or more than a plain window's. Speed is a matter of contexts of 32k and more, which no model here has
+           seen.
 """
 
 import lab
@@ -96,11 +98,23 @@ def run(lab, r):
         return "option" if rise[how] < 0.005 else "open"
 
     limit = "option below 0.5 % more"
-    r.find("claim", "keys by the first half of the dimensions", f"loss {percent(rise['half of the dimensions'], 1)} higher (a plain window {percent(rise['window'], 1)}); "
-           f"{percent(np.mean(small))} of weights are below 0.01, 99 % of the weight needs {percent(np.mean(needed))} of the keys",
-           limit, verdict("half of the dimensions"))
-    r.find("bounds", "pages by bounds of their keys", f"loss {percent(rise['bounds of a page'], 1)} higher with {percent(BUDGET)} of {length} keys (a plain window {percent(rise['window'], 1)})",
-           limit, verdict("bounds of a page"))
+    r.find(
+        "claim",
+        "keys by the first half of the dimensions",
+        f"loss {percent(rise['half of the dimensions'], 1)} higher (a plain window {percent(rise['window'], 1)}); "
+        f"{percent(np.mean(small))} of weights are below 0.01, 99 % of the weight needs "
+        f"{percent(np.mean(needed))} of the keys",
+        limit,
+        verdict("half of the dimensions"),
+    )
+    r.find(
+        "bounds",
+        "pages by bounds of their keys",
+        f"loss {percent(rise['bounds of a page'], 1)} higher with {percent(BUDGET)} of {length} keys "
+        f"(a plain window {percent(rise['window'], 1)})",
+        limit,
+        verdict("bounds of a page"),
+    )
 
 
 if __name__ == "__main__":

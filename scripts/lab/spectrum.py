@@ -1,10 +1,11 @@
 #!/usr/bin/python3
 """Are weights of low rank?
 
-Claim      The singular values of trained weights fall so fast that 4 to 10 % of the rank hold 99 % of the energy, and
-           5 % of it 95 %.
-Measure    The rank that holds 99 % of a matrix's squared norm, of its full rank; beside it that of a matrix of normal
-           numbers of the same shape. The finding is the mean over the feed-forward matrices, two thirds of a model.
+Claim      The singular values of trained weights fall so fast that 4 to 10 % of the rank hold 99 % of the energy,
+           and 5 % of it 95 %.
+Measure    The rank that holds 99 % of a matrix's squared norm, of its full rank; beside it that of a matrix of
+           normal numbers of the same shape. The finding is the mean over the feed-forward matrices, two thirds of a
+           model.
 Data       Every matrix of the layers, of a quantized file its decoded weights: rounding adds 0.5 % of energy that is
            spread over the whole rank.
 Threshold  adopted at 10 % or less, refuted above 50 %, open between: low rank saves nothing where both factors

@@ -1,12 +1,14 @@
 #!/usr/bin/python3
 """Does low rank win where errors are weighed by what products read?
 
-Claim      Spectral + quantized residual, in the form of LQER, QERA and SVD-LLM: directions that activations use are kept
-           by a low rank, the rest needs few bits.
-Measure    Relative squared error of outputs: of (W - W') C^1/2, where C is the mean outer product of inputs. A rank of a bit a weight, in
-           8 bits, beside codes of b bits, the optimum under C both for the error of the codes (LQER, QERA) and taken off before
-           (SVD + residual); against b + 1 bits alone. Codes are uniform, with a scale for each 32.
-Data       What the matrices of six layers read in windows of the text. Quantized weights of 4 bits are on a finer grid than 2 and 3 bits.
+Claim      Spectral + quantized residual, in the form of LQER, QERA and SVD-LLM: directions that activations use are
+           kept by a low rank, the rest needs few bits.
+Measure    Relative squared error of outputs: of (W - W') C^1/2, where C is the mean outer product of inputs. A rank
+           of a bit a weight, in 8 bits, beside codes of b bits, the optimum under C both for the error of the codes
+           (LQER, QERA) and taken off before (SVD + residual); against b + 1 bits alone. Codes are uniform, with a
+           scale for each 32.
+Data       What the matrices of six layers read in windows of the text. Quantized weights of 4 bits are on a finer
+           grid than 2 and 3 bits.
 Threshold  option where the error is below 0.9 of that of b + 1 bits on a third of the weights, refuted below that.
 """
 
@@ -18,11 +20,11 @@ from model import reading
 
 def rounded(w, bits, block=32):
     """Codes of so many bits, of levels that have no zero, as the types of 2 and 3 bits in effect are."""
-    x = w.reshape(len(w), -1, block)
+    x = np.pad(w, ((0, 0), (0, -w.shape[1] % block))).reshape(len(w), -1, block)
     d = np.abs(x).max(axis=2, keepdims=True) / (2 ** (bits - 1) - 0.5)
     d[d == 0] = 1
     most = 2 ** (bits - 1) - 0.5
-    return (np.clip(np.floor(x / d) + 0.5, -most, most) * d).reshape(w.shape)
+    return (np.clip(np.floor(x / d) + 0.5, -most, most) * d).reshape(len(w), -1)[:, : w.shape[1]]
 
 
 def root(x):
@@ -56,10 +58,20 @@ def run(lab, r):
         sizes.append(w.size)
         for b in bits:
             q = rounded(w, b)
-            out[b].append([error(q), error(q + best(w - q)), error(off + rounded(w - off, b)), error(rounded(w, b + 1))])
+            out[b].append(
+                [error(q), error(q + best(w - q)), error(off + rounded(w - off, b)), error(rounded(w, b + 1))]
+            )
     if not sizes:
         raise ValueError("no matrix whose inputs are known")
-    r.table("bits", "alone", "low rank on its error, 1 bit more", "low rank taken off, 1 bit more", "a bit more alone", "best over alone", "weights where it wins")
+    r.table(
+        "bits",
+        "alone",
+        "low rank on its error, 1 bit more",
+        "low rank taken off, 1 bit more",
+        "a bit more alone",
+        "best over alone",
+        "weights where it wins",
+    )
     share, ratios = 0.0, []
     for b in bits:
         e = np.array(out[b])
@@ -69,8 +81,13 @@ def run(lab, r):
         share = max(share, won)
         r.row(str(b), *mean, f"{ratios[-1]:.2f}", percent(won))
     r.row("energy of outputs in that rank", percent(np.mean(energy)), "", "", "", "", "")
-    r.find("spectral", "errors of outputs, weighed by inputs", f"{min(ratios):.1f} times the error of a bit more; wins on {percent(share)} of weights",
-           "option above a third of weights", "option" if share > 1 / 3 else "refuted")
+    r.find(
+        "spectral",
+        "errors of outputs, weighed by inputs",
+        f"{min(ratios):.1f} times the error of a bit more; wins on {percent(share)} of weights",
+        "option above a third of weights",
+        "option" if share > 1 / 3 else "refuted",
+    )
 
 
 if __name__ == "__main__":
