@@ -43,7 +43,7 @@ type head struct {
 // Save writes what a run goes on from, to a file that is replaced as a whole. now is the Renderer's time.
 func (j *Job) Save(path string, now time.Time) error {
 	s := j.run.State()
-	h := head{version, j.file, hex.EncodeToString(s.Of[:]), now, j.MaxTokens, j.Settings, s.Taken, s.Epoch, s.At, j.progress}
+	h := head{version, j.trainer.Identity(), hex.EncodeToString(s.Of[:]), now, j.MaxTokens, j.Settings, s.Taken, s.Epoch, s.At, j.progress}
 	text, err := json.Marshal(h)
 	if err != nil {
 		return err
@@ -151,7 +151,7 @@ func (j *Job) Restore(c *Checkpoint) error {
 
 func (j *Job) restore(c *Checkpoint) error {
 	h := &c.head
-	if h.Model != j.file {
+	if h.Model != j.trainer.Identity() {
 		return errors.New("another model than the one that the run began with")
 	}
 	n := len(j.run.State().Numbers)

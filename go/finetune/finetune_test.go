@@ -51,7 +51,7 @@ func examples(tb testing.TB) []data.Example {
 func small() finetune.Settings {
 	s := finetune.Defaults()
 	s.LoRA.Rank, s.LoRA.Alpha = 4, 8
-	s.Steps, s.Batch, s.Rate, s.Every, s.Seed = 6, 128, 0.01, 2, 7
+	s.Steps, s.Batch, s.Rate, s.Every, s.Seed, s.Share = 6, 128, 0.01, 2, 7, 0.1
 	return s
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/quern-llm/quern/go/kernel"
@@ -17,7 +16,6 @@ import (
 type Job struct {
 	*Plan
 	model   *model.Model
-	file    string // the model's identity
 	pool    *kernel.Pool
 	trainer *model.Trainer
 	run     *train.Run
@@ -69,7 +67,7 @@ func (s *Source) pack(dst kernel.Matrix, first int, src kernel.Matrix) error {
 // New loads the model, and allocates all that a run needs, so that it does not fail for memory later. Where that does not
 // fit, chunks become smaller as far as examples allow; a *mem.LimitError says what is missing.
 func New(ctx context.Context, src Source, p *Plan) (_ *Job, err error) {
-	j := &Job{Plan: p, file: src.File.Identity(), pool: src.Pool, ranks: src.Ranks, progress: progress{Evaluated: -1}}
+	j := &Job{Plan: p, pool: src.Pool, ranks: src.Ranks, progress: progress{Evaluated: -1}}
 	defer func() {
 		if err != nil {
 			j.Close()
@@ -313,9 +311,4 @@ func stopped(ctx context.Context, err error) error {
 		return ctx.Err()
 	}
 	return err
-}
-
-// lossOf returns the points with a held-out loss.
-func lossOf(points []Point) []Point {
-	return slices.DeleteFunc(slices.Clone(points), func(p Point) bool { return p.Held == 0 })
 }

@@ -220,7 +220,7 @@ func (f *Follower) join(body []byte) error {
 		f.file = nil
 		return err
 	}
-	if in.File != f.file.Identity() {
+	if in.File != f.file.identity() {
 		return fmt.Errorf("%s is another file than rank 0's", f.file.Name())
 	}
 	s, err := NewSurvey(f.file, in.KV, in.Ctx, in.Tiers...)

@@ -54,7 +54,7 @@ func invited(t *testing.T, path string, drafts bool) (f, other *Follower, good i
 		t.Fatal(err)
 	}
 	return follower(), follower(), invitation{
-		Version: "1", File: file.Identity(), Division: division, KV: kvI16, Ctx: s.Config.Ctx, Drafts: drafts,
+		Version: "1", File: file.identity(), Division: division, KV: kvI16, Ctx: s.Config.Ctx, Drafts: drafts,
 		Use: Use{Ctx: 64, Batch: 8, MaxOut: 4},
 	}
 }

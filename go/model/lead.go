@@ -90,9 +90,9 @@ type limits struct {
 	Moves, Shifts                         bool  // Model.NewMover
 }
 
-// Identity returns a hash of everything in the file but the tensors' data, of which it takes a page of each. Where that
+// identity returns a hash of everything in the file but the tensors' data, of which it takes a page of each. Where that
 // is follows from the tensor's name.
-func (f *File) Identity() string {
+func (f *File) identity() string {
 	h := sha256.New()
 	for i, r := range f.regions {
 		end := len(r.Bytes())
@@ -147,7 +147,7 @@ func (s *Survey) Invite(ctx context.Context, version string, u Use) (*Lead, erro
 	division, err := s.division(u.Residency)
 	if err == nil {
 		err = l.tell(msgJoin, invitation{
-			First: l.asked + 1, Version: version, File: s.file.Identity(), Division: division, KV: s.kv, Tiers: s.tiers, Ctx: s.Config.Ctx,
+			First: l.asked + 1, Version: version, File: s.file.identity(), Division: division, KV: s.kv, Tiers: s.tiers, Ctx: s.Config.Ctx,
 			Media: s.Config.Media, Head: s.Config.Head.Arch != "", Drafts: s.Config.Drafts, Use: u, Shares: s.ranks.Shares, Least: s.ranks.Least,
 			Layers: s.ranks.Layers,
 		})

@@ -507,7 +507,7 @@ func TestIdentity(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { f.Close() })
-		return f, f.Identity()
+		return f, f.identity()
 	}
 	f, want := identity(path)
 	for _, tensor := range f.GGUF.Tensors {

@@ -86,7 +86,7 @@ func NewTrainer(m *Model, a *Tuned, c TrainerConfig) (*Trainer, error) {
 }
 
 // Identity returns a hash of the model's file: of everything but the tensors' data, of which it takes a page of each.
-func (t *Trainer) Identity() string { return t.m.file.Identity() }
+func (t *Trainer) Identity() string { return t.m.file.identity() }
 
 // MaxTokens is how many tokens a chunk may have.
 func (t *Trainer) MaxTokens() int { return t.maxTok }

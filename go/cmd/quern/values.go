@@ -65,6 +65,29 @@ func (v *floatValue) Set(s string) error {
 func (v *floatValue) String() string { return strconv.FormatFloat(float64(*v.p), 'g', -1, 32) }
 func (v *floatValue) Type() string   { return "X" }
 
+// numberVar is floatVar for a number of twice the precision.
+func numberVar(fs *pflag.FlagSet, p *float64, name string, value, least, most float64, usage string) {
+	*p = value
+	fs.Var(&numberValue{p, least, most}, name, usage)
+}
+
+type numberValue struct {
+	p           *float64
+	least, most float64
+}
+
+func (v *numberValue) Set(s string) error {
+	n, err := strconv.ParseFloat(s, 64)
+	if err == nil && n >= v.least && n <= v.most {
+		*v.p = n
+		return nil
+	}
+	return fmt.Errorf("want a number from %g to %g", v.least, v.most)
+}
+
+func (v *numberValue) String() string { return strconv.FormatFloat(*v.p, 'g', -1, 64) }
+func (v *numberValue) Type() string   { return "X" }
+
 // switchVar defines a boolean flag, which --no-NAME also turns off.
 func switchVar(fs *pflag.FlagSet, p *bool, name string, value bool, usage string) {
 	*p = value

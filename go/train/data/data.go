@@ -255,8 +255,8 @@ func tools(x *Example) (all []string) {
 	return all
 }
 
-// Split divides examples by a hash of each, so that none moves when others come: about a share of them is held out. Where
-// the share is above 0 at least one is held out, and at least one is not.
+// Split divides examples by a hash of each, so that none moves when others come: about a share of them is held out, at least
+// one, and at least one is not. Of so few examples that the share is less than one of them, none is held out.
 func Split(all []Example, share float64) (learnt, held []Example) {
 	return split(all, share, (*Example).hash)
 }
@@ -267,7 +267,7 @@ func SplitPairs(all []Pair, share float64) (learnt, held []Pair) {
 }
 
 func split[T any](all []T, share float64, hash func(*T) uint64) (learnt, held []T) {
-	if share <= 0 || len(all) < 2 {
+	if share*float64(len(all)) < 1 || len(all) < 2 {
 		return all, nil
 	}
 	hashes := make([]uint64, len(all))

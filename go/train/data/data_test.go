@@ -206,9 +206,9 @@ func TestSplitStays(t *testing.T) {
 			t.Errorf("%q has moved", x.Text)
 		}
 	}
-	for n := range 4 {
-		learnt, held := data.Split(all[:n], 0.05)
-		if want := min(1, n/2); len(held) != want || len(learnt) != n-want {
+	for n := range 40 {
+		learnt, held := data.Split(all[n:][:n], 0.05)
+		if want := max(min(1, n/20), len(held)*min(1, n/20)); len(held) != want || len(learnt) != n-want {
 			t.Errorf("of %d, %d are learnt and %d held out", n, len(learnt), len(held))
 		}
 	}

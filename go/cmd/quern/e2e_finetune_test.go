@@ -1,0 +1,185 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/quern-llm/quern/go/demo"
+)
+
+var sentences = strings.Split(`Rain fell on the copper roof of the station all night.
+My uncle keeps seven clocks, and none of them agree.
+The otter carried a blue button down to the river.
+Nobody had told the baker that Tuesday was cancelled.
+A letter from Lisbon arrived without any stamps.
+She painted the ladder green and then hid it.
+Under the stairs lived a very polite spider.
+The old map showed an island shaped like a spoon.
+He traded his violin for a wheel of cheese.
+Every lamp in the harbour went out at once.`, "\n")
+
+// chatsFile is a file of conversations with one answer each, and dir where it is.
+func chatsFile(t *testing.T) (dir, path string) {
+	t.Helper()
+	var in strings.Builder
+	for _, s := range sentences {
+		fmt.Fprintf(&in, `{"messages":[{"role":"user","content":%q},{"role":"assistant","content":%q}]}`+"\n", s[:10], s)
+	}
+	dir = t.TempDir()
+	return dir, writeFile(t, dir, "chats.jsonl", in.String())
+}
+
+func writeFile(t *testing.T, dir, name, text string) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// quick are flags of a run that learns ten sentences by heart.
+var quick = []string{"-m", demo.Name, "--rank", "8", "--lr", "0.01", "-b", "256", "--steps", "60", "--eval-every", "20"}
+
+// A fine-tuning learns ten sentences by heart: the model says them with the adapter, and not without.
+func TestFinetune(t *testing.T) {
+	t.Parallel()
+	dir, chats := chatsFile(t)
+	out, plot, log := filepath.Join(dir, "out.gguf"), filepath.Join(dir, "loss.svg"), filepath.Join(dir, "loss.csv")
+	said := succeed(t, append([]string{"finetune", "--data", chats, "--val-data", chats, "-o", out, "--plot", plot, "--log", log}, quick...)...)
+	for _, want := range []string{
+		"<|assistant|>[[Rain fell", "learnt from: 10 examples", "held out: 10 examples", "rank 8, alpha 16", "beside the model", "time: about",
+		"step 0 of 60: held-out loss", "step 60 of 60", ", the best", out + ": ", "quern chat -m demo --lora " + out,
+	} {
+		if !strings.Contains(said, want) {
+			t.Errorf("got %q, want %q in it", said, want)
+		}
+	}
+	m := regexp.MustCompile(`held-out loss: ([\d.]+) without the adapter, ([\d.]+) with it`).FindStringSubmatch(said)
+	if m == nil {
+		t.Fatalf("got %q", said)
+	}
+	before, _ := strconv.ParseFloat(m[1], 64)
+	after, _ := strconv.ParseFloat(m[2], 64)
+	if before < 2 || after > 0.2 {
+		t.Errorf("held-out loss %v, before %v", after, before)
+	}
+	answer := func(flags ...string) string {
+		return succeed(t, append([]string{"run", "-m", demo.Name, "--temp", "0", "-n", "40", "-p", "<|user|>" + sentences[8][:10] + "<|end|><|assistant|>"}, flags...)...)
+	}
+	if got := answer("--lora", out); !strings.Contains(got, sentences[8][10:]) {
+		t.Errorf("with the adapter the model says %q", got)
+	}
+	if got := answer(); strings.Contains(got, sentences[8][10:]) {
+		t.Errorf("without it, %q", got)
+	}
+	for path, want := range map[string]string{plot: "<svg", log: "step,loss,held_out_loss"} {
+		if b, err := os.ReadFile(path); err != nil || !strings.HasPrefix(string(b), want) {
+			t.Errorf("%s: %.100q, %v", path, b, err)
+		}
+	}
+	if left := names(t, dir); len(left) != 4 {
+		t.Errorf("there are %v", left)
+	}
+}
+
+// A run that is interrupted, and gone on with, makes the bytes of one that was not; a second signal ends it at once.
+func TestFinetuneGoesOn(t *testing.T) {
+	t.Parallel()
+	dir, chats := chatsFile(t)
+	whole, out := filepath.Join(dir, "whole.gguf"), filepath.Join(dir, "out.gguf")
+	args := func(out string, more ...string) []string {
+		return append(append([]string{"finetune", "--data", chats, "--val-split", "0.2", "--patience", "0", "-o", out}, quick...), more...)
+	}
+	succeed(t, args(whole)...)
+	cmd := exec.CommandContext(t.Context(), program, args(out)...)
+	cmd.Env = cleanEnvironment()
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var said bytes.Buffer
+	b := make([]byte, 4096)
+	for {
+		n, err := stdout.Read(b)
+		said.Write(b[:n])
+		if strings.Contains(said.String(), "step 0 of") {
+			if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+				t.Fatal(err)
+			}
+			break
+		}
+		if err != nil {
+			t.Fatalf("%v: %q", err, said.String())
+		}
+	}
+	for err == nil {
+		_, err = stdout.Read(b)
+	}
+	_ = cmd.Wait()
+	if cmd.ProcessState.ExitCode() != exitInterrupted || !strings.Contains(stderr.String(), "--resume") {
+		t.Fatalf("exit code %d, %q", cmd.ProcessState.ExitCode(), stderr.String())
+	}
+	quern(t, args(out)...).refused(t, 1, "--resume", "--force")
+	quern(t, args(out, "--resume", "--lr", "0.02")...).refused(t, 1, "Rate was 0.01")
+	got := succeed(t, args(out, "--resume")...)
+	if !strings.Contains(got, "taken") && !strings.Contains(stderr.String(), "after 0 of") {
+		t.Errorf("got %q", got)
+	}
+	a, errA := os.ReadFile(whole)
+	c, errC := os.ReadFile(out)
+	if errA != nil || errC != nil || !bytes.Equal(a, c) {
+		t.Errorf("the adapter of an interrupted run is another: %v, %v", errA, errC)
+	}
+	if left := names(t, dir); len(left) != 3 {
+		t.Errorf("there are %v", left)
+	}
+}
+
+// What cannot be trained is said in one line, before anything is computed.
+func TestFinetuneRefuses(t *testing.T) {
+	t.Parallel()
+	dir, chats := chatsFile(t)
+	out := filepath.Join(dir, "out.gguf")
+	with := func(more ...string) result {
+		return quern(t, append([]string{"finetune", "-m", demo.Name, "-o", out}, more...)...)
+	}
+	with().refused(t, 2, "--data")
+	quern(t, "finetune", "--data", chats, "-o", out).refused(t, 2, "no model")
+	quern(t, "finetune", "-m", demo.Name, "--data", chats).refused(t, 2, "-o OUT")
+	with("--data", filepath.Join(dir, "none")).refused(t, 1, "none")
+	with("--data", writeFile(t, dir, "empty", "")).refused(t, 1, "empty")
+	with("--data", writeFile(t, dir, "broken.jsonl", `{"text":"a"}`+"\n{")).refused(t, 1, "broken.jsonl:2:", "no JSON")
+	with("--data", writeFile(t, dir, "pairs.jsonl", `{"prompt":"p","chosen":"a","rejected":"b"}`)).refused(t, 1, "pairs")
+	with("--data", chats, "--long", "refuse", "-c", "8").refused(t, 1, "chats.jsonl:1:", "at most 8")
+	with("--data", chats, "-c", "4").refused(t, 1, "no example")
+	with("--data", chats, "-c", "100000").refused(t, 1, "100000")
+	with("--data", chats, "--targets", "attn_x").refused(t, 1, "attn_x")
+	with("--data", chats, "--lr", "0").refused(t, 2, "--lr")
+	with("--data", chats, "--resume").refused(t, 1, "checkpoint")
+	quern(t, "finetune", "-m", demo.Name, "--data", chats, "-o", filepath.Join(dir, "none", "x.gguf")).refused(t, 1, "none")
+	quern(t, "finetune", "-m", demo.Name, "--data", chats, "-o", chats).refused(t, 1, "--force")
+	dry := quern(t, "finetune", "-m", demo.Name, "--data", chats, "--dry-run")
+	if dry.code != 0 || !strings.Contains(dry.stdout, "time: about") || strings.Contains(dry.stdout, "step 0") {
+		t.Errorf("got %+v", dry)
+	}
+	if r := with("--data", chats, "--memory", "12M"); r.code != 1 || !strings.Contains(r.stderr, "no memory for") || strings.Count(r.stderr, "\n") != 1 {
+		t.Errorf("12 MB: %+v", r)
+	}
+	if _, err := os.Stat(out); err == nil {
+		t.Error("something was written")
+	}
+}

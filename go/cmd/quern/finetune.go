@@ -1,0 +1,368 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/finetune"
+	"github.com/quern-llm/quern/go/internal/newfile"
+	"github.com/quern-llm/quern/go/kernel"
+	"github.com/quern-llm/quern/go/launch"
+	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/model"
+	"github.com/quern-llm/quern/go/train"
+	"github.com/quern-llm/quern/go/train/data"
+)
+
+// finetuneFlags are the flags of "quern finetune".
+type finetuneFlags struct {
+	model    string
+	files    *launch.Files
+	set      launch.Overrides
+	device   deviceFlags
+	template templateFlags
+
+	data, held     []string
+	format         string
+	settings       finetune.Settings
+	schedule, long string
+	saveEvery      int
+	seed           int
+
+	out, plot, log        string
+	resume, dryRun, force bool
+	show                  int
+}
+
+// schedules are the words of --schedule.
+var schedules = []string{"cosine", "linear", "constant"}
+
+func newFinetuneCommand() *cobra.Command {
+	f := finetuneFlags{settings: finetune.Defaults(), files: newFiles()}
+	cmd := &cobra.Command{
+		Use:   "finetune -m FILE --data FILE... -o OUT",
+		Short: "Fine-tune a model: train a LoRA adapter on examples",
+		Long: `Train a LoRA adapter for a model on examples. The model may be quantized in nearly
+any type: what is trained is what is served. OUT is a GGUF file for --lora and "quern
+merge-lora".
+
+Examples are files, or folders of them, in one of these formats, which is recognized:
+OpenAI's {"messages": [...], "tools": [...]} with a weight of 0 or 1 for answers;
+ShareGPT's {"conversations": [...]}; {"instruction", "input", "output"}; {"prompt",
+"completion"} and {"text"}, which are texts without a template; and plain text.
+Of conversations, which the model's chat template writes, only the answers are learnt.
+
+Before anything is trained, the first examples are shown, with what is learnt in
+colour, and how long it will take. A part of the examples is held out: their loss says
+when to stop, and the best adapter is kept. On Ctrl-C the run is saved beside OUT, and
+--resume goes on from there with the result of a run that was not interrupted.`,
+		Example: `  quern finetune -m model-Q4_K_M.gguf --data chats.jsonl -o adapter.gguf
+  quern finetune -m model-Q4_K_M.gguf --data chats.jsonl --dry-run
+  quern finetune -m hf.co/ORG/REPO --data notes/ --epochs 1 --rank 32 --plot loss.svg -o notes.gguf
+  quern run -m model-Q4_K_M.gguf --lora adapter.gguf -p "Hello"`,
+		Args: flagsAlone,
+		RunE: interruptible(func(cmd *cobra.Command, _ []string) error { return f.run(cmd) }),
+	}
+	fs := cmd.Flags()
+	modelVar(fs, &f.model, "GGUF `FILE` of the model, or model to download, such as hf.co/ORG/REPO; demo is the embedded demo model")
+	fs.StringArrayVar(&f.data, "data", nil, "`FILE` or folder of examples; repeatable")
+	fs.StringVarP(&f.out, "output", "o", "", "`FILE` to write")
+	fs.StringArrayVar(&f.held, "val-data", nil, "`FILE` or folder of examples that are held out; repeatable")
+	s := &f.settings
+	numberVar(fs, &s.Share, "val-split", s.Share, 0, 0.9, "share of the examples that is held out, without --val-data; 0 is none")
+	var formats, longs []string
+	for _, name := range data.Formats {
+		formats = append(formats, string(name))
+	}
+	for _, name := range data.Longs {
+		longs = append(longs, string(name))
+	}
+	choiceVar(fs, &f.format, "format", string(data.Auto), formats, "format of the examples")
+	intVar(fs, &s.Epochs, "epochs", "", s.Epochs, 1, 10_000, "times that all examples are learnt")
+	intVar(fs, &s.Steps, "steps", "", 0, 0, 1<<24, "steps in all, instead of --epochs")
+	intVar(fs, &s.Batch, "batch-size", "b", 0, 0, 1<<28, "tokens of a step; 0 is a 16th of the examples, from 512 to 8192")
+	intVar(fs, &s.Context, "ctx-size", "c", 0, 0, 1<<20, "maximum tokens of an example; 0 is 2048, or the model's context")
+	choiceVar(fs, &f.long, "long", string(data.Cut), longs, "what becomes of longer examples; texts without a prompt are divided")
+	numberVar(fs, &s.Rate, "lr", s.Rate, 1e-12, 10, "learning rate, the largest")
+	numberVar(fs, &s.Least, "lr-min", 0, 0, 1, "share of it that is left at the end")
+	choiceVar(fs, &f.schedule, "schedule", schedules[0], schedules, "how it falls")
+	numberVar(fs, &s.Warmup, "warmup", s.Warmup, 0, 1, "share of the steps in which it rises from 0")
+	numberVar(fs, &s.Decay, "weight-decay", 0, 0, 1, "weight decay (AdamW)")
+	numberVar(fs, &s.Clip, "clip", s.Clip, 0, math.MaxFloat32, "maximum norm of a step's gradient; 0 is any")
+	intVar(fs, &s.LoRA.Rank, "rank", "", s.LoRA.Rank, 1, kernel.MaxRank, "rank of the adapter")
+	numberVar(fs, &s.LoRA.Alpha, "alpha", 0, 0, 1e6, "alpha of the adapter, whose scale is alpha/rank; 0 is twice the rank")
+	fs.BoolVar(&s.LoRA.RankStable, "rslora", false, "the scale is alpha divided by the root of the rank (rsLoRA)")
+	fs.StringSliceVar(&s.LoRA.Targets, "targets", nil, "matrices of each layer that are trained, `NAMES` such as attn_q,attn_v (default: all of attention and feed-forward)")
+	intVar(fs, &f.seed, "seed", "s", 0, 0, math.MaxInt32, "seed of the adapter's first numbers and of the order of examples")
+	intVar(fs, &s.Every, "eval-every", "", 0, 0, 1<<24, "steps between measurements of the held-out loss; 0 is a tenth of all")
+	intVar(fs, &s.Patience, "patience", "", s.Patience, 0, 1<<24, "measurements without a better one after which training ends; 0 is never")
+	intVar(fs, &f.saveEvery, "save-every", "", 0, 0, 1<<24, "steps between saves; 0 is every ten minutes")
+	fs.BoolVar(&f.resume, "resume", false, "go on from where the run was saved")
+	fs.BoolVar(&f.dryRun, "dry-run", false, "show the first examples and the estimate, and end")
+	intVar(fs, &f.show, "show", "", 2, 0, 1000, "examples to show at the beginning")
+	fs.StringVar(&f.plot, "plot", "", "draw the losses to an SVG `FILE`; an existing one is replaced")
+	fs.StringVar(&f.log, "log", "", "write the losses to a CSV `FILE`; an existing one is replaced")
+	fs.BoolVar(&f.force, "force", false, "replace an existing OUT, and a run that was saved")
+	for _, name := range []string{"lr", "lr-min", "epochs", "val-split"} { // as llama-finetune has them
+		alias(fs, name, name)
+	}
+	alias(fs, "weight-decay", "wd")
+	f.template.define(fs)
+	defineOverrides(fs, &f.set)
+	f.device.defineThreads(fs)
+	f.device.defineLimit(fs)
+	return cmd
+}
+
+// checkpoint returns the file that a run is saved to.
+func (f *finetuneFlags) checkpoint() string {
+	return strings.TrimSuffix(f.out, ".gguf") + ".checkpoint.safetensors"
+}
+
+// check validates the flags, and completes the settings.
+func (f *finetuneFlags) check() error {
+	switch {
+	case f.model == "":
+		return errNoModel
+	case len(f.data) == 0:
+		return usagef("no examples; give a file or folder with --data")
+	case f.out == "" && !f.dryRun:
+		return usagef("no file to write; give one with -o OUT")
+	case f.resume && f.out == "":
+		return usagef("--resume: the run that was saved is beside OUT; give it with -o OUT")
+	}
+	s := &f.settings
+	s.Schedule = map[string]train.Schedule{"cosine": train.Cosine, "linear": train.Linear, "constant": train.Constant}[f.schedule]
+	s.Long, s.Seed, s.LoRA.Seed = data.Long(f.long), uint64(f.seed), uint64(f.seed)
+	if s.LoRA.Alpha == 0 {
+		s.LoRA.Alpha = 2 * float64(s.LoRA.Rank)
+	}
+	return f.template.check()
+}
+
+// checkOutputs returns an error for a file that cannot be written, before hours are spent.
+func (f *finetuneFlags) checkOutputs() error {
+	if f.out == "" {
+		return nil
+	}
+	if err := newfile.Check(f.out, f.force); err != nil {
+		return f.replaceable(err)
+	}
+	for _, path := range []string{f.checkpoint(), f.plot, f.log} {
+		if path == "" {
+			continue
+		}
+		if err := newfile.Check(path, true); err != nil {
+			return err
+		}
+	}
+	if _, err := os.Stat(f.checkpoint()); err == nil && !f.resume && !f.force && !f.dryRun {
+		return fmt.Errorf("%s is a run that was saved; --resume goes on with it, --force begins anew", f.checkpoint())
+	}
+	return nil
+}
+
+func (f *finetuneFlags) replaceable(err error) error {
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%w; --force replaces it", err)
+	}
+	return err
+}
+
+func (f *finetuneFlags) run(cmd *cobra.Command) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	if err := f.checkOutputs(); err != nil {
+		return err
+	}
+	r := data.Renderer{Now: time.Now()}
+	var saved *finetune.Checkpoint
+	if f.resume {
+		var err error
+		if saved, err = finetune.OpenCheckpoint(f.checkpoint()); err != nil {
+			return err
+		}
+		defer saved.Close()
+		r.Now = saved.Now
+	}
+	head, err := f.files.ReadHead(f.model, launch.Settings{Overrides: f.set, NoProjector: true})
+	if err != nil {
+		return err
+	}
+	defer head.Close()
+	plan, err := f.plan(cmd, head, &r)
+	if err == nil && saved != nil {
+		err = saved.Plan(plan)
+	}
+	if err != nil {
+		return err
+	}
+	pool, budget, err := f.start()
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	job, err := finetune.New(cmd.Context(), finetune.Source{File: head.File, Pool: pool, Budget: budget}, plan)
+	if err != nil {
+		return f.explain(err)
+	}
+	defer job.Close()
+	if saved != nil {
+		if err := job.Restore(saved); err != nil {
+			return err
+		}
+	}
+	showExamples(cmd.OutOrStdout(), head.Tokenizer, plan, f.show)
+	if err := f.estimate(cmd, job); err != nil || f.dryRun {
+		return err
+	}
+	return f.train(cmd, job, r.Now)
+}
+
+// plan reads the examples, and divides them into steps.
+func (f *finetuneFlags) plan(cmd *cobra.Command, head *launch.Head, r *data.Renderer) (*finetune.Plan, error) {
+	var warning string
+	var err error
+	r.Tokenizer = head.Tokenizer
+	if r.Template, warning, err = head.Template(f.template.settings()); err != nil {
+		return nil, err
+	}
+	learn, err := data.Read(f.data, data.Format(f.format))
+	if err != nil {
+		return nil, err
+	}
+	held := &data.Set{}
+	if len(f.held) > 0 {
+		if held, err = data.Read(f.held, data.Format(f.format)); err != nil {
+			return nil, err
+		}
+	}
+	if len(learn.Pairs)+len(held.Pairs) > 0 {
+		return nil, errors.New("pairs of a better and a worse answer, which are not learnt from yet; give examples of one answer")
+	}
+	for _, x := range learn.Examples {
+		if x.Turns != nil && warning != "" {
+			notes(cmd.ErrOrStderr())(warning)
+			break
+		}
+	}
+	return finetune.NewPlan(r, learn.Examples, held.Examples, head.Config.NCtx, f.settings)
+}
+
+// start starts the threads, and returns the memory that may be used.
+func (f *finetuneFlags) start() (*kernel.Pool, *mem.Budget, error) {
+	c, err := f.device.device().Config()
+	if err != nil {
+		return nil, nil, err
+	}
+	at, err := engine.Threads(c.Place, c.Threads)
+	if err != nil {
+		return nil, nil, err
+	}
+	pool, err := kernel.NewPool(c.Threads, at)
+	if err != nil {
+		return nil, nil, err
+	}
+	if _, err := c.Budget.Reserve("the program and the examples", engine.ProgramBytes(c.Budget)); err != nil {
+		pool.Close()
+		return nil, nil, err
+	}
+	return pool, c.Budget, nil
+}
+
+// explain says which flags help.
+func (f *finetuneFlags) explain(err error) error {
+	var full *mem.LimitError
+	switch {
+	case errors.As(err, &full):
+		return fmt.Errorf("%w; shorter examples (-c), fewer tokens of a step (-b) or a smaller --rank take less", err)
+	case errors.Is(err, model.ErrNotFinite):
+		return fmt.Errorf("%w; a smaller --lr may help", err)
+	}
+	return err
+}
+
+// train runs the job, and writes what it has made.
+func (f *finetuneFlags) train(cmd *cobra.Command, job *finetune.Job, now time.Time) error {
+	p := newTraining(cmd.OutOrStdout(), cmd.ErrOrStderr(), job)
+	save := func() error {
+		if err := job.Save(f.checkpoint(), now); err != nil {
+			return err
+		}
+		return f.draw(job)
+	}
+	last, lastStep := time.Now(), job.Taken()
+	err := job.Run(cmd.Context(), finetune.Events{Step: p.step, Held: p.held, Each: func() error {
+		due := time.Since(last) >= 10*time.Minute
+		if f.saveEvery > 0 {
+			due = job.Taken()-lastStep >= f.saveEvery
+		}
+		if !due {
+			return nil
+		}
+		if err := save(); err != nil { // the next time there may be room; the work so far is in memory
+			p.line(fmt.Sprintf("the run could not be saved, and goes on: %v", err))
+		}
+		last, lastStep = time.Now(), job.Taken()
+		return nil
+	}})
+	p.done()
+	if err != nil {
+		if job.Taken() == 0 && len(job.Points) == 0 {
+			return f.explain(err)
+		}
+		if saveErr := save(); saveErr != nil {
+			return errors.Join(f.explain(err), saveErr)
+		}
+		if errors.Is(err, context.Canceled) {
+			notes(cmd.ErrOrStderr())(fmt.Sprintf("saved after %d of %d steps to %s; the same command with --resume goes on",
+				job.Taken(), job.Config.Steps, visible(f.checkpoint())))
+		}
+		return f.explain(err)
+	}
+	return f.finish(cmd, job)
+}
+
+// draw writes the files of --plot and --log.
+func (f *finetuneFlags) draw(job *finetune.Job) error {
+	if f.plot != "" {
+		title := filepath.Base(f.out)
+		if _, err := newfile.Write(f.plot, true, 0o644, 0, func(w io.Writer) (int64, error) {
+			return finetune.WriteSVG(w, title, job.Points)
+		}); err != nil {
+			return err
+		}
+	}
+	if f.log == "" {
+		return nil
+	}
+	_, err := newfile.Write(f.log, true, 0o644, 0, func(w io.Writer) (int64, error) { return finetune.WriteCSV(w, job.Points) })
+	return err
+}
+
+// finish writes the adapter. The saved run is kept where that fails.
+func (f *finetuneFlags) finish(cmd *cobra.Command, job *finetune.Job) error {
+	if err := f.draw(job); err != nil {
+		return err
+	}
+	n, err := job.WriteGGUF(f.out, f.force)
+	if err != nil {
+		return f.replaceable(err)
+	}
+	if err := os.Remove(f.checkpoint()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return f.summary(cmd.OutOrStdout(), job, n)
+}
