@@ -22,17 +22,6 @@ def softmax(x):
     return e / e.sum(axis=-1, keepdims=True)
 
 
-def log_softmax(x):
-    x = x.astype(np.float64)
-    x = x - x.max(axis=-1, keepdims=True)
-    return x - np.log(np.exp(x).sum(axis=-1, keepdims=True))
-
-
-def nll(logits, ids):
-    """Of each token but the first, given those before it, in nats."""
-    return -log_softmax(logits[:-1])[np.arange(len(ids) - 1), ids[1:]]
-
-
 def rotate(x, base, neox):
     """x [tokens, heads, dim] at positions 0, 1, ..."""
     half = x.shape[-1] // 2
@@ -134,10 +123,19 @@ class Decoder:
     def logits(self, x):
         return self.norm(x, self.w["output_norm"]) @ self.w.get("output", self.w["token_embd"]).T
 
+    def losses(self, hidden, ids):
+        """Of each token but the first, given those before it, in nats; some rows of logits at a time."""
+        out = []
+        for i in range(0, len(ids) - 1, 128):
+            z = self.logits(hidden[i : min(i + 128, len(ids) - 1)]).astype(np.float64)
+            z -= z.max(axis=1, keepdims=True)
+            out.append(np.log(np.exp(z).sum(axis=1)) - z[np.arange(len(z)), ids[i + 1 : i + 1 + len(z)]])
+        return np.concatenate(out)
+
     def loss(self, windows, start=1, layers=None):
         """Mean over the tokens of all windows from position start on, in nats."""
         return float(
-            np.concatenate([nll(self.logits(self.forward(w, layers)[-1]), w)[start - 1 :] for w in windows]).mean()
+            np.concatenate([self.losses(self.forward(w, layers)[-1], w)[start - 1 :] for w in windows]).mean()
         )
 
 

@@ -10,12 +10,7 @@ Threshold  adopted where half of the layers cost less than 10 % of the loss, ref
 
 import lab
 import numpy as np
-from model import Decoder, nll
-
-
-def mean_loss(model, windows, hidden):
-    """As Decoder.loss, of hidden states that are there."""
-    return float(np.concatenate([nll(model.logits(h), w) for h, w in zip(hidden, windows)]).mean())
+from model import Decoder
 
 
 def run(lab, r):
@@ -24,7 +19,7 @@ def run(lab, r):
     n = model.n_layer
     base = model.loss(windows)
     streams = [model.forward(w) for w in windows]
-    first = {k: mean_loss(model, windows, [s[k] for s in streams]) for k in range(1, n)}
+    first = {k: np.concatenate([model.losses(s[k], w) for s, w in zip(streams, windows)]).mean() for k in range(1, n)}
     step = max(1, n // 8)
     out = {k: model.loss(windows, layers=[i for i in range(n) if i != k]) for k in range(0, n, step)}
     r.table("layers", "loss")

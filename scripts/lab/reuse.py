@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """Are further tokens of a pass nearly free?
 
-Claim      Temporal weight reuse: weights that were read for one token are used for the next ones, so a pass of two tokens
-           takes as long as a pass of one.
+Claim      Temporal weight reuse: weights that were read for one token are used for the next ones, so a pass of two
+           tokens takes as long as a pass of one.
 Measure    By the engine itself, on one thread: the time of a pass of 2, 4 and 8 tokens of a prompt, of that of one. The
            least of many passes, since other programs may be running.
 Data       The model. One that fits into a cache shows arithmetic only: there the verdict is open.
