@@ -17,15 +17,21 @@ INLINE void product_tile(int n, int vecs, float *y, int64_t y_row, const float *
 #pragma GCC unroll 2
 		for (int c = 0; c < vecs; c++)
 			sum[i][c] = add ? v16_load(y + i * y_row + 16 * c) : v16_zero();
-	for (int64_t k = 0; k < depth; k++, a += a_col, b += b_row)
-#pragma GCC unroll 2
-		for (int c = 0; c < vecs; c++) {
-			const v16 v = v16_load(b + 16 * c);
+	for (int64_t k = 0; k < depth; k++, a += a_col, b += b_row) {
+		v16 v[2];
 
+#pragma GCC unroll 2
+		for (int c = 0; c < vecs; c++)
+			v[c] = v16_load(b + 16 * c);
 #pragma GCC unroll 12
-			for (int i = 0; i < n; i++)
-				sum[i][c] = v16_fma(v16_set1(a[i * a_row]), v, sum[i][c]);
+		for (int i = 0; i < n; i++) { /* of a one number at a time: all of them at once do not fit registers */
+			const v16 x = v16_set1(a[i * a_row]);
+
+#pragma GCC unroll 2
+			for (int c = 0; c < vecs; c++)
+				sum[i][c] = v16_fma(x, v[c], sum[i][c]);
 		}
+	}
 #pragma GCC unroll 12
 	for (int i = 0; i < n; i++)
 #pragma GCC unroll 2
