@@ -269,3 +269,21 @@ func (a *Tuned) Write(arch string, numbers []float32) *gguf.Writer {
 	}
 	return w
 }
+
+// Matrix is what an adapter has for one matrix of the model, with in columns and out rows: A has the rank's rows, B as many columns.
+type Matrix struct {
+	Name    string
+	In, Out int
+	A, B    []float32
+}
+
+// Parts returns what so many numbers, which may be Numbers, are of an adapter. They are not copied.
+func (a *Tuned) Parts(numbers []float32) (all []Matrix) {
+	for _, name := range a.names {
+		l := a.low[name]
+		n, k := l.rank*l.in, l.rank*l.out
+		all = append(all, Matrix{name, l.in, l.out, numbers[:n:n], numbers[n : n+k : n+k]})
+		numbers = numbers[n+k:]
+	}
+	return all
+}

@@ -3,16 +3,21 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/quern-llm/quern/go/demo"
+	"github.com/quern-llm/quern/go/gguf"
+	"github.com/quern-llm/quern/go/internal/testdata"
+	"github.com/quern-llm/quern/go/model"
 )
 
 var sentences = strings.Split(`Rain fell on the copper roof of the station all night.
@@ -147,6 +152,47 @@ func TestFinetuneGoesOn(t *testing.T) {
 	if left := names(t, dir); len(left) != 3 {
 		t.Errorf("there are %v", left)
 	}
+}
+
+// An adapter in PEFT's format, converted with its checkpoint, has the numbers of the adapter in GGUF.
+func TestFinetunePEFT(t *testing.T) {
+	t.Parallel()
+	dir, chats := chatsFile(t)
+	model, checkpoint := modelPath(t, "TinyStories-656K-f32.gguf"), testdata.Path(t, "models/src/TinyStories-656K")
+	plain, folder, back := filepath.Join(dir, "plain.gguf"), filepath.Join(dir, "peft"), filepath.Join(dir, "back.gguf")
+	for _, out := range []string{plain, folder} {
+		r := quern(t, "finetune", "-m", model, "--data", chats, "--steps", "2", "--rank", "4", "--base", "somebody/model", "--rslora", "-o", out)
+		if r.code != 0 || !strings.Contains(r.stdout, out) {
+			t.Fatalf("%+v", r)
+		}
+	}
+	succeed(t, "convert", folder, "--base", checkpoint, "--outtype", "f32", "-o", back)
+	a, b := openAdapter(t, plain), openAdapter(t, back)
+	if len(a.Tensors) != len(b.Tensors) || len(a.Tensors) < 20 {
+		t.Fatalf("%d tensors, want %d", len(b.Tensors), len(a.Tensors))
+	}
+	for _, x := range a.Tensors {
+		y, ok := b.Tensor(x.Name)
+		if !ok || !slices.Equal(x.Dims, y.Dims) || !bytes.Equal(x.Data, y.Data) {
+			t.Errorf("%s: %v: other numbers", x.Name, ok)
+		}
+	}
+	if x, errX := a.Float("adapter.lora.alpha"); errX != nil {
+		t.Error(errX)
+	} else if y, errY := b.Float("adapter.lora.alpha"); errY != nil || math.Abs(x-y) > 1e-6*x {
+		t.Errorf("alpha %v and %v: %v", x, y, errY)
+	}
+	quern(t, "finetune", "-m", model, "--data", chats, "-o", folder).refused(t, 1, "adapter_model.safetensors", "--force")
+}
+
+func openAdapter(t *testing.T, path string) *gguf.File {
+	t.Helper()
+	f, err := model.OpenFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f.GGUF
 }
 
 // What cannot be trained is said in one line, before anything is computed.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,7 +41,7 @@ type finetuneFlags struct {
 	saveEvery      int
 	seed           int
 
-	out, plot, log        string
+	out, base, plot, log  string
 	resume, dryRun, force bool
 	show                  int
 }
@@ -54,8 +55,8 @@ func newFinetuneCommand() *cobra.Command {
 		Use:   "finetune -m FILE --data FILE... -o OUT",
 		Short: "Fine-tune a model: train a LoRA adapter on examples",
 		Long: `Train a LoRA adapter for a model on examples. The model may be quantized in nearly
-any type: what is trained is what is served. OUT is a GGUF file for --lora and "quern
-merge-lora".
+any type: what is trained is what is served. OUT is a GGUF file (.gguf), for --lora and
+"quern merge-lora"; any other name is a folder, for an adapter in PEFT's format.
 
 Examples are files, or folders of them, in one of these formats, which is recognized:
 OpenAI's {"messages": [...], "tools": [...]} with a weight of 0 or 1 for answers;
@@ -77,7 +78,8 @@ when to stop, and the best adapter is kept. On Ctrl-C the run is saved beside OU
 	fs := cmd.Flags()
 	modelVar(fs, &f.model, "GGUF `FILE` of the model, or model to download, such as hf.co/ORG/REPO; demo is the embedded demo model")
 	fs.StringArrayVar(&f.data, "data", nil, "`FILE` or folder of examples; repeatable")
-	fs.StringVarP(&f.out, "output", "o", "", "`FILE` to write")
+	fs.StringVarP(&f.out, "output", "o", "", "`OUT` to write: FILE.gguf, or a folder for PEFT's format")
+	fs.StringVar(&f.base, "base", "", "`NAME` of the model's checkpoint, which PEFT's format has (default: as -m)")
 	fs.StringArrayVar(&f.held, "val-data", nil, "`FILE` or folder of examples that are held out; repeatable")
 	s := &f.settings
 	numberVar(fs, &s.Share, "val-split", s.Share, 0, 0.9, "share of the examples that is held out, without --val-data; 0 is none")
@@ -127,7 +129,21 @@ when to stop, and the best adapter is kept. On Ctrl-C the run is saved beside OU
 
 // checkpoint returns the file that a run is saved to.
 func (f *finetuneFlags) checkpoint() string {
-	return strings.TrimSuffix(f.out, ".gguf") + ".checkpoint.safetensors"
+	return strings.TrimSuffix(filepath.Clean(f.out), ".gguf") + ".checkpoint.safetensors"
+}
+
+// isPEFT reports whether OUT is a folder.
+func (f *finetuneFlags) isPEFT() bool { return f.out != "" && !strings.HasSuffix(f.out, ".gguf") }
+
+// outputs returns the files of the adapter, beside those of a folder that is yet to be made.
+func (f *finetuneFlags) outputs() []string {
+	if !f.isPEFT() {
+		return []string{f.out}
+	}
+	if _, err := os.Stat(f.out); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return finetune.PEFT(f.out)
 }
 
 // check validates the flags, and completes the settings.
@@ -156,8 +172,10 @@ func (f *finetuneFlags) checkOutputs() error {
 	if f.out == "" {
 		return nil
 	}
-	if err := newfile.Check(f.out, f.force); err != nil {
-		return f.replaceable(err)
+	for _, path := range f.outputs() {
+		if err := newfile.Check(path, f.force); err != nil {
+			return f.replaceable(err)
+		}
 	}
 	for _, path := range []string{f.checkpoint(), f.plot, f.log} {
 		if path == "" {
@@ -219,6 +237,11 @@ func (f *finetuneFlags) run(cmd *cobra.Command) error {
 		return f.explain(err)
 	}
 	defer job.Close()
+	if f.isPEFT() {
+		if err := job.CheckPEFT(); err != nil {
+			return fmt.Errorf("PEFT's format: %w; give an OUT of the name FILE.gguf", err)
+		}
+	}
 	if saved != nil {
 		if err := job.Restore(saved); err != nil {
 			return err
@@ -357,7 +380,13 @@ func (f *finetuneFlags) finish(cmd *cobra.Command, job *finetune.Job) error {
 	if err := f.draw(job); err != nil {
 		return err
 	}
-	n, err := job.WriteGGUF(f.out, f.force)
+	var n int64
+	var err error
+	if f.isPEFT() {
+		n, err = job.WritePEFT(f.out, cmp.Or(f.base, f.model), f.force)
+	} else {
+		n, err = job.WriteGGUF(f.out, f.force)
+	}
 	if err != nil {
 		return f.replaceable(err)
 	}

@@ -209,6 +209,10 @@ func (f *finetuneFlags) summary(w io.Writer, job *finetune.Job, bytes int64) err
 			fmt.Fprintln(w, "the adapter changes nothing: no step was better than the model alone; try a smaller --lr, or more examples")
 		}
 	}
+	if f.isPEFT() {
+		_, err := fmt.Fprintf(w, "to use it here: quern convert %s --base CHECKPOINT -o adapter.gguf\n", quoted(f.out))
+		return err
+	}
 	_, err := fmt.Fprintf(w, "to use it: quern chat -m %s --lora %s\n", quoted(f.model), quoted(f.out))
 	return err
 }

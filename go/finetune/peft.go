@@ -1,0 +1,115 @@
+package finetune
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/quern-llm/quern/go/convert/family"
+	"github.com/quern-llm/quern/go/internal/newfile"
+	"github.com/quern-llm/quern/go/model"
+	"github.com/quern-llm/quern/go/safetensors"
+)
+
+// The files of an adapter in PEFT's format.
+const (
+	peftWeights = "adapter_model.safetensors"
+	peftConfig  = "adapter_config.json"
+)
+
+// PEFT returns the paths of an adapter's files in a folder.
+func PEFT(dir string) []string {
+	return []string{filepath.Join(dir, peftWeights), filepath.Join(dir, peftConfig)}
+}
+
+// A peft is a matrix under its name in checkpoints, with B as it is there.
+type peft struct {
+	name string
+	rows []int // as family.Origin has them
+	model.Matrix
+}
+
+// origins returns the matrices under their names in checkpoints.
+func (j *Job) origins() (all []peft, err error) {
+	c := j.model.Config
+	for _, m := range j.trainer.Adapter.Parts(j.Numbers()) {
+		s := family.Sizes{Width: c.NEmbd, Layers: len(c.Layers)}
+		if il := layerOf(m.Name); il >= 0 && il < len(c.Layers) {
+			s.Heads, s.HeadsKV, s.HeadDim = c.Layers[il].NHead, c.Layers[il].NHeadKV, c.Layers[il].HeadDim
+		}
+		o, err := family.OriginOf(c.Arch, s, m.Name, m.Out)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, peft{o.Name, o.Rows, m})
+	}
+	return all, nil
+}
+
+// layerOf returns the layer of a tensor such as blk.3.attn_q.weight, -1 if it is of none.
+func layerOf(tensor string) int {
+	rest, ok := strings.CutPrefix(tensor, "blk.")
+	number, _, more := strings.Cut(rest, ".")
+	il, err := strconv.Atoi(number)
+	if !ok || !more || err != nil {
+		return -1
+	}
+	return il
+}
+
+// CheckPEFT returns why the adapter cannot be written in PEFT's format, before it is trained.
+func (j *Job) CheckPEFT() error {
+	_, err := j.origins()
+	return err
+}
+
+// WritePEFT writes the best adapter in PEFT's format to a folder, which may be there. base is what the model's checkpoint is called.
+func (j *Job) WritePEFT(dir, base string, replace bool) (int64, error) {
+	all, err := j.origins()
+	if err != nil {
+		return 0, err
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil && !os.IsExist(err) {
+		return 0, err
+	}
+	var w safetensors.Writer
+	w.Set("format", "pt")
+	rank := j.Settings.LoRA.Rank
+	var modules []string
+	for _, p := range all {
+		b := p.B
+		if p.rows != nil {
+			b = make([]float32, len(p.B))
+			for i, from := range p.rows {
+				copy(b[from*rank:(from+1)*rank], p.B[i*rank:])
+			}
+		}
+		name := "base_model.model." + p.name
+		w.AddFloats(name+".lora_A.weight", []uint64{uint64(rank), uint64(p.In)}, p.A)
+		w.AddFloats(name+".lora_B.weight", []uint64{uint64(p.Out), uint64(rank)}, b)
+		modules = append(modules, p.name[strings.LastIndexByte(p.name, '.')+1:])
+	}
+	slices.Sort(modules)
+	var config bytes.Buffer
+	enc := json.NewEncoder(&config)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(map[string]any{
+		"peft_type": "LORA", "task_type": "CAUSAL_LM", "base_model_name_or_path": base, "r": rank, "lora_alpha": j.Settings.LoRA.Alpha,
+		"use_rslora": j.Settings.LoRA.RankStable, "target_modules": slices.Compact(modules), "lora_dropout": 0.0, "bias": "none",
+		"fan_in_fan_out": false, "inference_mode": true,
+	}); err != nil {
+		return 0, err
+	}
+	paths := PEFT(dir)
+	n, err := newfile.Write(paths[0], replace, 0o644, w.Size(), func(out io.Writer) (int64, error) { return w.WriteTo(out) })
+	if err != nil {
+		return 0, err
+	}
+	k, err := newfile.Write(paths[1], replace, 0o644, 0, func(out io.Writer) (int64, error) { return config.WriteTo(out) })
+	return n + k, err
+}
