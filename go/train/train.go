@@ -37,9 +37,15 @@ type Config struct {
 	Beta1    float64 // 0: 0.9
 	Beta2    float64 // 0: 0.999
 	Eps      float64 // 0: 1e-8
-	Decay    float64 // of the numbers, times the rate
+	Decay    float64 // of the numbers, times the rate; norms and biases have none
 	Clip     float64 // the gradient of a step has at most this norm; 0: any
 	Seed     uint64  // of the order of the texts
+
+	// MuonRate is the largest rate of Muon, which takes the matrices of layers where all weights are trained; 0: AdamW takes
+	// these too. It changes as Rate does.
+	MuonRate  float64
+	MuonBeta  float64 // 0: 0.95
+	MuonDecay float64
 
 	Objective Objective // nil: the loss of each next token
 }
@@ -59,7 +65,7 @@ func (c Config) withDefaults() (Config, error) {
 	for _, d := range []struct {
 		p    *float64
 		zero float64
-	}{{&c.Beta1, 0.9}, {&c.Beta2, 0.999}, {&c.Eps, 1e-8}} {
+	}{{&c.Beta1, 0.9}, {&c.Beta2, 0.999}, {&c.Eps, 1e-8}, {&c.MuonBeta, 0.95}} {
 		if *d.p == 0 {
 			*d.p = d.zero
 		}
@@ -80,6 +86,8 @@ func (c Config) withDefaults() (Config, error) {
 		return c, fmt.Errorf("an eps of %v, want a number from %v to 1", c.Eps, least)
 	case !within(c.Decay, 0, 1) || !within(c.Clip, 0, math.MaxFloat32):
 		return c, fmt.Errorf("decay %v, clip %v: want small numbers, not below 0", c.Decay, c.Clip)
+	case c.MuonRate != 0 && !within(c.MuonRate, least, 10) || !within(c.MuonBeta, 0, 0.9999) || !within(c.MuonDecay, 0, 1):
+		return c, fmt.Errorf("Muon's rate %v, beta %v and decay %v, want numbers such as 0.02, 0.95 and 0.05", c.MuonRate, c.MuonBeta, c.MuonDecay)
 	case c.Schedule < Cosine || c.Schedule > Constant:
 		return c, fmt.Errorf("schedule %d is none", c.Schedule)
 	}
@@ -138,7 +146,9 @@ type Run struct {
 	order   []int       // of the texts in this epoch
 	ordered int         // the epoch that order is of, plus 1
 	powers  [2]float64  // Beta1 and Beta2 to the power of the steps taken
-	memory  *mem.Region // of the moments
+	spans   []model.Span
+	memory  *mem.Region // of the moments, and what Muon works in
+	work    []float32   // of Muon
 	added   *mem.Region // of sums
 	budget  *mem.Budget
 	sums    *tree
@@ -154,7 +164,7 @@ type State struct {
 	At    int               // texts of the epoch that were used
 
 	Numbers                   []float32 // of the adapter
-	FirstMoment, SecondMoment []float32 // of the gradient, by number
+	FirstMoment, SecondMoment []float32 // of the gradient, by number; Muon's numbers, the last ones, have no second
 }
 
 // New returns a Run over the texts, which must stay as they are. What chunks hold depends on the texts, the configuration
@@ -174,7 +184,8 @@ func New(t *model.Trainer, pool *kernel.Pool, budget *mem.Budget, texts []model.
 	}
 	r := &Run{config: c, trainer: t, pool: pool, budget: budget, texts: texts, powers: [2]float64{1, 1}}
 	n := len(t.Adapter.Numbers())
-	if r.memory, err = budget.Alloc("the optimiser", uint64(4*n*2)); err != nil {
+	second, work := r.divide()
+	if r.memory, err = budget.Alloc("the optimiser", uint64(4*(n+second+work))); err != nil {
 		return nil, err
 	}
 	_, waiting := placesOf(c.Chunks, 0, c.Chunks)
@@ -186,9 +197,29 @@ func New(t *model.Trainer, pool *kernel.Pool, budget *mem.Budget, texts []model.
 		r.Close()
 		return nil, err
 	}
-	all := mem.Float32s(r.memory.Bytes())[:2*n]
-	r.state = State{Of: r.hash(), Numbers: t.Adapter.Numbers(), FirstMoment: all[:n:n], SecondMoment: all[n : 2*n : 2*n]}
+	all := mem.Float32s(r.memory.Bytes())[:n+second+work]
+	r.state = State{
+		Of: r.hash(), Numbers: t.Adapter.Numbers(), FirstMoment: all[:n:n], SecondMoment: all[n : n+second : n+second],
+	}
+	r.work = all[n+second:]
 	return r, nil
+}
+
+// divide decides what Muon takes. It returns how many numbers have second moments, and the floats that Muon works in.
+func (r *Run) divide() (second, work int) {
+	r.spans = r.trainer.Adapter.Spans()
+	second = len(r.trainer.Adapter.Numbers())
+	for i := range r.spans {
+		s := &r.spans[i]
+		if r.config.MuonRate == 0 {
+			s.Out, s.In = 0, 0
+		}
+		if s.Out > 0 {
+			second = min(second, s.From)
+			work = max(work, kernel.MuonWork(s.Out, s.In))
+		}
+	}
+	return second, work
 }
 
 // allocSums makes room for sums of as many chunks as wait for others at most.
@@ -275,14 +306,14 @@ func (r *Run) Restore(s State) error {
 }
 
 func (r *Run) restore(s State) error {
-	n := len(r.state.Numbers)
+	n, second := len(r.state.Numbers), len(r.state.SecondMoment)
 	switch {
 	case r.failed != nil:
 		return r.failed
 	case s.Of != r.state.Of:
 		return errors.New("the state is of another configuration, of other texts, or of another form of adapter")
-	case len(s.Numbers) != n || len(s.FirstMoment) != n || len(s.SecondMoment) != n:
-		return fmt.Errorf("the state has %d numbers with %d and %d moments, want %d", len(s.Numbers), len(s.FirstMoment), len(s.SecondMoment), n)
+	case len(s.Numbers) != n || len(s.FirstMoment) != n || len(s.SecondMoment) != second:
+		return fmt.Errorf("the state has %d numbers with %d and %d moments, want %d and %d", len(s.Numbers), len(s.FirstMoment), len(s.SecondMoment), n, second)
 	case s.Taken < 0 || s.Taken > r.config.Steps:
 		return fmt.Errorf("the state is of step %d, want 0 to %d", s.Taken, r.config.Steps)
 	case s.At < 0 || s.At > len(r.texts) || s.At%r.config.each() != 0 || s.Epoch < 0 || s.Epoch > s.Taken*r.config.Chunks || s.Taken == 0 && s.At > 0:
@@ -468,11 +499,28 @@ func (r *Run) move(s Step, gradient []float32) {
 		scale *= c.Clip / s.GradientNorm
 	}
 	r.powers[0], r.powers[1] = r.powers[0]*c.Beta1, r.powers[1]*c.Beta2
-	kernel.AdamW{
+	adamW := kernel.AdamW{
 		Scale: float32(scale), Beta1: float32(c.Beta1), Beta2: float32(c.Beta2),
 		Correction1: float32(1 / (1 - r.powers[0])), Correction2: float32(1 / (1 - r.powers[1])),
 		Rate: float32(s.Rate), Decay: float32(c.Decay), Eps: float32(c.Eps),
-	}.Step(r.pool, r.state.Numbers, r.state.FirstMoment, r.state.SecondMoment, gradient)
+	}
+	for _, of := range r.spans {
+		x, m, d := r.state.Numbers[of.From:of.To], r.state.FirstMoment[of.From:of.To], gradient[of.From:of.To]
+		if of.Out > 0 {
+			rate := float64(c.MuonRate * float64(s.Rate/c.Rate))
+			muon := kernel.Muon{
+				Scale: float32(scale), Beta: float32(c.MuonBeta), Keep: float32(1 - float64(c.MuonDecay*rate)),
+				Move: float32(rate * math.Sqrt(max(1, float64(of.Out)/float64(of.In)))),
+			}
+			muon.Step(r.pool, x, m, d, r.work, of.Out, of.In)
+			continue
+		}
+		step := adamW
+		if of.Vector {
+			step.Decay = 0
+		}
+		step.Step(r.pool, x, m, r.state.SecondMoment[of.From:of.To], d)
+	}
 	r.state.Taken++
 }
 
