@@ -53,7 +53,7 @@ func (j *Job) Save(path string, now time.Time) error {
 	n := []uint64{uint64(len(s.Numbers))}
 	w.AddFloats(numbersName, n, s.Numbers)
 	w.AddFloats(firstName, n, s.FirstMoment)
-	w.AddFloats(otherName, n, s.SecondMoment)
+	w.AddFloats(otherName, []uint64{uint64(len(s.SecondMoment))}, s.SecondMoment)
 	if j.Evaluated >= 0 {
 		w.AddFloats(bestName, n, j.Numbers())
 	}
@@ -164,9 +164,12 @@ func (j *Job) restore(c *Checkpoint) error {
 	}
 	read := make([][]float32, len(names))
 	for i, name := range names {
-		t := c.file.Tensor(name)
+		t, n := c.file.Tensor(name), n
+		if name == otherName {
+			n = len(j.run.State().SecondMoment)
+		}
 		if t == nil || t.Elems() != uint64(n) {
-			return fmt.Errorf("tensor %s is missing, or of another size than the adapter's %d numbers", name, n)
+			return fmt.Errorf("tensor %s is missing, or of another size than the %d numbers here", name, n)
 		}
 		read[i] = make([]float32, n)
 		if err := t.Floats(read[i], 0); err != nil {

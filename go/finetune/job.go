@@ -73,13 +73,15 @@ func New(ctx context.Context, src Source, p *Plan) (_ *Job, err error) {
 			j.Close()
 		}
 	}()
-	survey, err := model.NewSurvey(src.File, kernel.KVTypes{K: kernel.KVF16, V: kernel.KVF16}, 0)
-	if err != nil {
-		return nil, err
-	}
-	j.model, err = survey.Load(model.Options{Pack: src.pack, Budget: src.Budget, Residency: model.Mapped, Until: ctx})
-	if err != nil {
-		return nil, err
+	if p.Settings.Weights == "" {
+		survey, err := model.NewSurvey(src.File, keysAndValues, 0)
+		if err != nil {
+			return nil, err
+		}
+		j.model, err = survey.Load(model.Options{Pack: src.pack, Budget: src.Budget, Residency: model.Mapped, Until: ctx})
+		if err != nil {
+			return nil, err
+		}
 	}
 	if src.Ranks != nil {
 		if err := p.share(src.Ranks.Count()); err != nil {
@@ -107,7 +109,7 @@ func (j *Job) allocate(src Source) (err error) {
 			j.release()
 		}
 	}()
-	adapter, err := model.NewTuned(j.model, j.Settings.LoRA, src.Budget)
+	adapter, err := j.tuned(src)
 	if err != nil {
 		return err
 	}
@@ -135,6 +137,9 @@ func (j *Job) release() {
 	if j.trainer != nil {
 		j.trainer.Close()
 	}
+	if j.Settings.Weights != "" {
+		j.model = nil // it was the trainer's
+	}
 	j.best, j.run, j.trainer = nil, nil, nil
 }
 
@@ -159,6 +164,9 @@ type Size struct {
 func (j *Job) Size() Size {
 	n := len(j.trainer.Adapter.Numbers())
 	s := Size{Matrices: j.trainer.Adapter.Matrices, Numbers: n, Adapter: uint64(4 * n), Checkpoint: uint64(12 * n)}
+	if j.Settings.Weights != "" {
+		s.Adapter, _ = j.trainer.Adapter.Write("", j.trainer.Adapter.Numbers()).Size() // which it had before
+	}
 	s.Memory = j.trainer.Bytes() + j.trainer.Adapter.Bytes() + j.run.Bytes()
 	if j.best != nil {
 		s.Memory += uint64(len(j.best.Bytes()))

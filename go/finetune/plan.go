@@ -86,7 +86,7 @@ func (p *Plan) divide(most int) error {
 	p.MaxTokens = model.WholeBlocks(p.MaxTokens)
 	p.Config = train.Config{
 		Chunks: max((batch+p.MaxTokens/2)/p.MaxTokens, 1), Rate: s.Rate, Least: s.Least, Schedule: s.Schedule,
-		Decay: s.Decay, Clip: s.Clip, Seed: s.Seed, Steps: s.Steps,
+		Decay: s.Decay, Clip: s.Clip, Seed: s.Seed, Steps: s.Steps, Beta2: s.Beta2, MuonRate: s.Muon, MuonDecay: s.MuonDecay,
 	}
 	if s.Steps == 0 {
 		chunks := train.Chunks(p.Texts, p.Config.Objective, p.MaxTokens, s.Seed, s.Epochs)

@@ -17,6 +17,9 @@ import (
 // Settings say how an adapter is trained. Defaults has good ones.
 type Settings struct {
 	LoRA model.LoRA
+	// Weights has all weights trained in place of an adapter, and is their type, or mix of types: passes multiply with weights
+	// rounded to it, and so are they written. "": an adapter is trained.
+	Weights string
 
 	Epochs   int // over the examples, unless Steps says otherwise
 	Steps    int // 0: as many as Epochs are
@@ -28,8 +31,11 @@ type Settings struct {
 	Warmup   float64 // of the steps, from 0 to 1
 	Schedule train.Schedule
 	Decay    float64
-	Clip     float64 // 0: gradients may have any norm
-	Seed     uint64
+	Beta2    float64 // of AdamW; 0: train's
+	// Muon is the largest rate of Muon, for the matrices of layers, with Weights; 0: AdamW takes these too.
+	Muon, MuonDecay float64
+	Clip            float64 // 0: gradients may have any norm
+	Seed            uint64
 
 	Share    float64 // of the examples that is held out where none are given for that
 	Every    int     // steps between measurements of the held-out loss; 0: a tenth of all

@@ -85,8 +85,14 @@ func NewTrainer(m *Model, a *Tuned, c TrainerConfig) (*Trainer, error) {
 	return t, nil
 }
 
-// Identity returns a hash of the model's file: of everything but the tensors' data, of which it takes a page of each.
-func (t *Trainer) Identity() string { return t.m.file.identity() }
+// Identity returns a hash of the model's file, as training found it: of everything but the tensors' data, of which it takes a
+// page of each.
+func (t *Trainer) Identity() string {
+	if t.Adapter.whole != nil {
+		return t.Adapter.whole.identity
+	}
+	return t.m.file.identity()
+}
 
 // MaxTokens is how many tokens a chunk may have.
 func (t *Trainer) MaxTokens() int { return t.maxTok }

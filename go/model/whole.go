@@ -28,11 +28,12 @@ type Whole struct {
 // change, so passes compute what they do once it is written. Numbers are in the order of its tensors, of which those
 // that Muon does not take come first, and begin at multiples of wholeAlign; between them are zeros.
 type whole struct {
-	model   *Model
-	file    *File
-	weights []weight
-	byName  map[string]*weight
-	inImage bool // numbers are the file's own
+	model    *Model
+	file     *File
+	weights  []weight
+	byName   map[string]*weight
+	inImage  bool   // numbers are the file's own
+	identity string // of the file that this was made of
 }
 
 // A weight is a tensor that is trained.
@@ -92,7 +93,7 @@ func (a *Tuned) program(m *Model) (*nn.Program, error) {
 
 // NewWhole returns all weights of the model in f, as numbers to train. f is only read.
 func NewWhole(f *File, w Whole, pool *kernel.Pool, budget *mem.Budget) (*Tuned, error) {
-	a := &Tuned{whole: &whole{byName: map[string]*weight{}}}
+	a := &Tuned{whole: &whole{byName: map[string]*weight{}, identity: f.identity()}}
 	if err := a.initWhole(f, w, pool, budget); err != nil {
 		a.Close()
 		return nil, err
