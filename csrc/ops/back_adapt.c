@@ -4,6 +4,7 @@
 
 #define ROWS 32  /* of tokens to an item */
 #define OUTS 128 /* rows of B to an item */
+#define RUN 64   /* tokens of a sum over them that are in the caches at a time */
 
 static int check(const struct plan *p, const struct qn_op *o)
 {
@@ -45,6 +46,20 @@ static const float *x_block(const struct run *c, const struct qn_op *o, int64_t 
 	return x->x;
 }
 
+/*
+ * A block of columns of A as rows, in d_a: products want rows of as many numbers as the rank, and d_a is free until the
+ * gradient is there.
+ */
+static void transpose(const struct qn_back_low *op, const struct part *s, int64_t block)
+{
+	const int64_t at = block * QN_ACT_BLOCK, left = op->n_in - at;
+	const int64_t end = left < QN_ACT_BLOCK ? op->n_in : at + QN_ACT_BLOCK;
+
+	for (int64_t i = at; i < end; i++)
+		for (int64_t r = 0; r < op->rank; r++)
+			s->d_a[i * op->rank + r] = s->a[r * op->n_in + i];
+}
+
 /* h and e of rows t .. t + n. */
 static void reduce(const struct run *c, const struct qn_op *o, const struct part *s, int64_t t, int64_t n)
 {
@@ -52,19 +67,23 @@ static void reduce(const struct run *c, const struct qn_op *o, const struct part
 	const int64_t low = c->bufs[op->low].width;
 	float *h = buf_row(c, op->low, t);
 
-	/* A x, of each number a sum over blocks of columns in order. */
-	for (int64_t i = 0; i < n; i++, h += low)
-		for (int r = 0; r < op->rank; r++) {
-			float sum = 0;
+	for (int64_t at = 0; at < op->n_in; at += QN_ACT_BLOCK) {
+		const int64_t left = op->n_in - at;
 
-			for (int64_t at = 0; at < op->n_in; at += QN_ACT_BLOCK) {
-				const int64_t left = op->n_in - at, some = left < QN_ACT_BLOCK ? left : QN_ACT_BLOCK;
-
-				sum += qn_kernels.dot(x_block(c, o, at / QN_ACT_BLOCK, t + i),
-				                      s->a + (int64_t)r * op->n_in + at, some);
-			}
-			h[r] = op->scale * sum;
-		}
+		qn_kernels.multiply(&(struct product){
+			.y = h,
+			.y_row = low,
+			.a = x_block(c, o, at / QN_ACT_BLOCK, t),
+			.a_row = QN_ACT_BLOCK,
+			.a_col = 1,
+			.b = s->d_a + at * op->rank,
+			.b_row = op->rank,
+			.rows = n,
+			.cols = op->rank,
+			.depth = left < QN_ACT_BLOCK ? left : QN_ACT_BLOCK,
+			.add = at > 0,
+		});
+	}
 	qn_kernels.multiply(&(struct product){
 		.y = buf_row(c, op->low, t) + op->rank,
 		.y_row = low,
@@ -77,9 +96,8 @@ static void reduce(const struct run *c, const struct qn_op *o, const struct part
 		.cols = op->rank,
 		.depth = op->n_out,
 	});
-	h = buf_row(c, op->low, t) + op->rank;
 	for (int64_t i = 0; i < n; i++, h += low)
-		qn_kernels.scale_rows(h, h, op->scale, NULL, op->rank);
+		qn_kernels.scale_rows(h, h, op->scale, NULL, 2 * (int64_t)op->rank);
 }
 
 /* Rows from number i on of d_b: h has the scale already. */
@@ -88,18 +106,20 @@ static void gradient_b(const struct run *c, const struct qn_op *o, const struct 
 	const struct qn_back_low *op = &o->back_low;
 	const int64_t n = op->n_out - i < OUTS ? op->n_out - i : OUTS;
 
-	qn_kernels.multiply(&(struct product){
-		.y = s->d_b + i * op->rank,
-		.y_row = op->rank,
-		.a = cols_row(c, op->src, s->first) + i,
-		.a_row = 1,
-		.a_col = c->bufs[op->src.buf].width,
-		.b = buf_row(c, op->low, s->first),
-		.b_row = c->bufs[op->low].width,
-		.rows = n,
-		.cols = op->rank,
-		.depth = s->n,
-	});
+	for (int64_t t = 0; t < s->n || t == 0; t += RUN)
+		qn_kernels.multiply(&(struct product){
+			.y = s->d_b + i * op->rank,
+			.y_row = op->rank,
+			.a = cols_row(c, op->src, s->first + t) + i,
+			.a_row = 1,
+			.a_col = c->bufs[op->src.buf].width,
+			.b = buf_row(c, op->low, s->first + t),
+			.b_row = c->bufs[op->low].width,
+			.rows = n,
+			.cols = op->rank,
+			.depth = s->n - t < RUN ? s->n - t : RUN,
+			.add = t > 0,
+		});
 }
 
 /* A block of columns of d_a. */
@@ -108,18 +128,20 @@ static void gradient_a(const struct run *c, const struct qn_op *o, const struct 
 	const struct qn_back_low *op = &o->back_low;
 	const int64_t at = block * QN_ACT_BLOCK, left = op->n_in - at;
 
-	qn_kernels.multiply(&(struct product){
-		.y = s->d_a + at,
-		.y_row = op->n_in,
-		.a = buf_row(c, op->low, s->first) + op->rank,
-		.a_row = 1,
-		.a_col = c->bufs[op->low].width,
-		.b = x_block(c, o, block, s->first),
-		.b_row = QN_ACT_BLOCK,
-		.rows = op->rank,
-		.cols = left < QN_ACT_BLOCK ? left : QN_ACT_BLOCK,
-		.depth = s->n,
-	});
+	for (int64_t t = 0; t < s->n || t == 0; t += RUN)
+		qn_kernels.multiply(&(struct product){
+			.y = s->d_a + at,
+			.y_row = op->n_in,
+			.a = buf_row(c, op->low, s->first + t) + op->rank,
+			.a_row = 1,
+			.a_col = c->bufs[op->low].width,
+			.b = x_block(c, o, block, s->first + t),
+			.b_row = QN_ACT_BLOCK,
+			.rows = op->rank,
+			.cols = left < QN_ACT_BLOCK ? left : QN_ACT_BLOCK,
+			.depth = s->n - t < RUN ? s->n - t : RUN,
+			.add = t > 0,
+		});
 }
 
 static void gradient_x(const struct run *c, const struct qn_op *o, const struct part *s, int64_t t, int64_t n)
@@ -156,10 +178,18 @@ static void run(struct run *c, const struct qn_op *o)
 	const int64_t rows = op_rows(c, o), tiles = (rows + ROWS - 1) / ROWS, outs = (op->n_out + OUTS - 1) / OUTS;
 	const int64_t blocks = (op->n_in + QN_ACT_BLOCK - 1) / QN_ACT_BLOCK, each = tiles + outs + blocks;
 	const int64_t parts = o->rows == QN_ROWS_PAIR ? o->routing.n_expert : 1;
-	struct deal d = deal_begin(c->pool, c->ith, parts * tiles);
+	struct deal d = deal_begin(c->pool, c->ith, parts * blocks);
 	int64_t i, t, n;
 
 	while ((i = deal_next(c->pool, c->step, &d)) >= 0) {
+		const struct part s = part_of(c, o, i / blocks);
+
+		if (s.n > 0)
+			transpose(op, &s, i % blocks);
+	}
+	run_barrier(c);
+	d = deal_begin(c->pool, c->ith, parts * tiles);
+	while ((i = deal_next(c->pool, c->step + 1, &d)) >= 0) {
 		const struct part s = part_of(c, o, i / tiles);
 
 		if ((n = tile_of(&s, i % tiles, &t)) > 0)
@@ -167,7 +197,7 @@ static void run(struct run *c, const struct qn_op *o)
 	}
 	run_barrier(c);
 	d = deal_begin(c->pool, c->ith, parts * each);
-	while ((i = deal_next(c->pool, c->step + 1, &d)) >= 0) {
+	while ((i = deal_next(c->pool, c->step + 2, &d)) >= 0) {
 		const struct part s = part_of(c, o, i / each);
 
 		if ((i %= each) < blocks)
@@ -190,5 +220,5 @@ static struct qn_ticks_op moves(const struct run *c, const struct qn_op *o)
 }
 
 const struct operation op_back_low = {
-	.check = check, .counters = 2, .moves = moves, .routing = ROUTING_PAIRS, .run = run,
+	.check = check, .counters = 3, .moves = moves, .routing = ROUTING_PAIRS, .run = run,
 };
