@@ -12,6 +12,7 @@
 
 #include "math/exp.h"
 #include "ops/heads.h"
+#include "ops/largest.h"
 #include "run/operation.h"
 
 #define ROWS 64
@@ -353,24 +354,6 @@ static void gradients_of_scores(const struct run *c, const struct qn_back_attend
 			d[j] *= fmaf(-x, x, 1.0f);
 		}
 	}
-}
-
-/* The largest of top and x[0 .. n), in lanes where there are enough. */
-static float largest(const float *x, int64_t n, float top)
-{
-	float most[LANES];
-	int64_t j = 0;
-
-	for (int l = 0; l < LANES; l++)
-		most[l] = top;
-	for (; j + LANES <= n; j += LANES)
-		for (int l = 0; l < LANES; l++)
-			most[l] = x[j + l] > most[l] ? x[j + l] : most[l];
-	for (; j < n; j++)
-		top = x[j] > top ? x[j] : top;
-	for (int l = 0; l < LANES; l++)
-		top = most[l] > top ? most[l] : top;
-	return top;
 }
 
 /* The largest score and the sum of each row of a part go on over the keys. */

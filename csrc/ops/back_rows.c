@@ -5,6 +5,7 @@
 
 #include "math/exp.h"
 #include "math/log.h"
+#include "ops/largest.h"
 #include "ops/norms.h"
 #include "run/operation.h"
 
@@ -30,10 +31,9 @@ static void uncap(float *d, const float *x, float cap, int64_t n)
 static float loss_row(float *x, int64_t n, int32_t target, float weight, float cap)
 {
 	const float at = x[target];
-	float top = x[0], sum = 0, d[QN_ACT_BLOCK];
+	const float top = largest(x, n, x[0]);
+	float sum = 0, d[QN_ACT_BLOCK];
 
-	for (int64_t i = 1; i < n; i++)
-		top = x[i] > top ? x[i] : top;
 	for (int64_t i = 0; i < n; i += QN_ACT_BLOCK) {
 		const int64_t some = n - i < QN_ACT_BLOCK ? n - i : QN_ACT_BLOCK;
 
