@@ -21,7 +21,8 @@ import (
 // smt: does a core's second hyperthread help by reading ahead? The head of smt.c has all of it but the siblings.
 func smt(ctx context.Context, s setting) (*result, error) {
 	r := &result{Lab: "smt"}
-	f := finding{Key: "helper", Measure: "a prefetching sibling on each core", Threshold: "adopt at 1.05 times at n = 1, and no loss at n = 4", Verdict: "open"}
+	f := finding{Key: "helper", Measure: "a prefetching sibling on each core", Verdict: "open",
+		Threshold: "adopt at 1.05 times at n = 1, and no loss at n = 4"}
 	m, err := machine.Read()
 	if err != nil {
 		return nil, err
@@ -40,7 +41,11 @@ func smt(ctx context.Context, s setting) (*result, error) {
 			return nil, err
 		}
 		faster[n] = t.Alone / t.Helped
-		r.Rows = append(r.Rows, []string{strconv.Itoa(n), fmt.Sprintf("%.2f", 1e3*t.Alone), fmt.Sprintf("%.2f", 1e3*t.Helped), fmt.Sprintf("%.2f", faster[n]), fmt.Sprintf("%.1f", t.GBps)})
+		row := []string{strconv.Itoa(n)}
+		for _, x := range []float64{1e3 * t.Alone, 1e3 * t.Helped, faster[n], t.GBps} {
+			row = append(row, fmt.Sprintf("%.2f", x))
+		}
+		r.Rows = append(r.Rows, row)
 	}
 	f.Number = fmt.Sprintf("%.2f times as fast at n = 1, %.2f at n = 4, on %d cores", faster[1], faster[4], len(pairs))
 	f.Verdict = "refuted"
@@ -71,18 +76,21 @@ func siblings(cpus []machine.CPU) []string {
 
 // sustained: does a machine that generates for long become slower, and are fewer threads then faster?
 //
-// Claim      A scheduler that uses fewer threads before the machine throttles is faster than one that lets it throttle.
-// Measure    Tokens a second of one stream, the last tenth of a load over the first. Where it fell below 0.9, the same with half of
-// the threads, after the machine has cooled for as long. Temperatures from /sys/class/thermal.
-// Threshold  refuted where the last tenth has 0.9 of the first or more; else adopted where half of the threads are 1.05 times as fast
-// at the end, refuted where they are not. Without thermal zones open: what slowed it, or did not, cannot be told.
+// Claim: a scheduler that uses fewer threads before the machine throttles is faster than one that lets it throttle.
+// Measure: tokens a second of one stream, the last tenth of a load over the first. Where it fell below 0.9, the same with
+// half of the threads, after the machine has cooled for as long. Temperatures from /sys/class/thermal.
+// Data: the demo, or a model.
+// Threshold: refuted where the last tenth has 0.9 of the first or more; else adopted where half of the threads are 1.05
+// times as fast at the end, refuted where they are not. Without thermal zones open: what slowed it, or did not, cannot be
+// told.
 func sustained(ctx context.Context, s setting) (*result, error) {
 	length := s.minutes
 	if s.quick {
 		length = 2 * time.Second
 	}
 	zone := temperature(os.DirFS("/"))
-	r := &result{Lab: "sustained", Model: modelName(s), Head: []string{"load", "tokens/s in the first tenth", "in the last", "temperature, C"}}
+	r := &result{Lab: "sustained", Model: modelName(s)}
+	r.Head = []string{"load", "tokens/s in the first tenth", "in the last", "temperature, C"}
 	first, last, threads, err := load(ctx, s, length, 0)
 	if err != nil {
 		return nil, err
@@ -95,8 +103,8 @@ func sustained(ctx context.Context, s setting) (*result, error) {
 		r.Rows = append(r.Rows, []string{what, fmt.Sprintf("%.1f", first), fmt.Sprintf("%.1f", last), degrees})
 	}
 	row(fmt.Sprintf("%d threads, %v", threads, length), first, last)
-	f := finding{Key: "sustained", Measure: fmt.Sprintf("generation for %v", length), Threshold: "refuted at 0.9 of the first tenth", Verdict: "refuted",
-		Number: fmt.Sprintf("%.2f of the first tenth's speed in the last", last/first)}
+	f := finding{Key: "sustained", Measure: fmt.Sprintf("generation for %v", length), Verdict: "refuted",
+		Threshold: "refuted at 0.9 of the first tenth", Number: fmt.Sprintf("%.2f of the first tenth's speed in the last", last/first)}
 	switch _, err := zone(); {
 	case err != nil:
 		f.Verdict = "open"
@@ -123,9 +131,10 @@ func sustained(ctx context.Context, s setting) (*result, error) {
 
 // energy: what does a token cost?
 //
-// Claim      The energy of a token is far above Landauer's bound, so a scheduler can save much.
-// Measure    Joules a token of the package and of DRAM (/sys/class/powercap), generating one stream, and six together.
-// Threshold  option where six streams take less than half of the joules of one for a token: then batching is the lever.
+// Claim: the energy of a token is far above Landauer's bound, so a scheduler can save much.
+// Measure: joules a token of the package and of DRAM (/sys/class/powercap), generating one stream, and six together.
+// Data: the demo, or a model.
+// Threshold: option where six streams take less than half of the joules of one for a token: then batching is the lever.
 func energy(ctx context.Context, s setting) (*result, error) {
 	r := &result{Lab: "energy", Model: modelName(s)}
 	f := finding{Key: "energy", Measure: "joules a token", Threshold: "option where six streams take half", Verdict: "open"}
@@ -162,7 +171,8 @@ func energy(ctx context.Context, s setting) (*result, error) {
 			return nil, err
 		}
 		each = append(each, (after-before)/float64(tokens))
-		r.Rows = append(r.Rows, []string{strconv.Itoa(streams), fmt.Sprintf("%.3g", each[len(each)-1]), fmt.Sprintf("%.1f", float64(tokens)/time.Since(start).Seconds())})
+		speed := float64(tokens) / time.Since(start).Seconds()
+		r.Rows = append(r.Rows, []string{strconv.Itoa(streams), fmt.Sprintf("%.3g", each[len(each)-1]), fmt.Sprintf("%.1f", speed)})
 	}
 	if each[0] <= 0 || each[1] <= 0 {
 		return nil, errors.New("energy: a counter of /sys/class/powercap went around: run it again")
@@ -288,7 +298,8 @@ func generate(ctx context.Context, m *quern.Model, streams int, length time.Dura
 	for i := range streams {
 		wg.Go(func() {
 			for k := 0; time.Now().Before(end); k++ {
-				a, err := m.Complete(ctx, quern.Request{Prompt: "Once upon a time", MaxTokens: 64, IgnoreEnd: true, Temperature: new(1.0), Seed: new(uint64(i + streams*k))})
+				a, err := m.Complete(ctx, quern.Request{Prompt: "Once upon a time", MaxTokens: 64, IgnoreEnd: true,
+					Temperature: new(1.0), Seed: new(uint64(i + streams*k))})
 				if err != nil {
 					errs[i] = err
 					return

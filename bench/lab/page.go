@@ -62,6 +62,9 @@ func render(root string) (map[string][]byte, error) {
 		switch name := string(m[2]); name {
 		case "theories":
 			failed = writeTheories(&b, theories, all)
+			if failed == nil {
+				b.WriteString(counted(b.String()))
+			}
 		case "parts":
 			failed = writeTheories(&b, parts, all)
 		case "models":
@@ -131,6 +134,15 @@ func writeTheories(b *bytes.Buffer, rows []theory, all []*result) error {
 		fmt.Fprintf(b, "| %d | %s | %s | **%s** | %s | %s |\n", i+1, t.name, t.claim, verdict, number, repeat)
 	}
 	return nil
+}
+
+// counted says how many rows of a table have each verdict.
+func counted(table string) string {
+	var each []string
+	for _, v := range verdicts {
+		each = append(each, fmt.Sprintf("%d %s", strings.Count(table, "| **"+v+"** |"), v))
+	}
+	return "\nOf these are " + strings.Join(each, ", ") + ".\n"
 }
 
 func subject(r *result) string {

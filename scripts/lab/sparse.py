@@ -60,6 +60,10 @@ def chosen(how, q, k, mask):
 HOWS = ("keys, known", "pages, known", "bounds of a page", "mean of a page", "half of the dimensions", "window")
 
 
+def change(x):
+    return f"{100 * x:+.1f} %"
+
+
 def run(lab, r):
     model = Decoder(lab)
     length = min(128 if lab.quick else 1024, model.n_ctx)
@@ -101,7 +105,7 @@ def run(lab, r):
     r.find(
         "claim",
         "keys by the first half of the dimensions",
-        f"loss {percent(rise['half of the dimensions'], 1)} higher (a plain window {percent(rise['window'], 1)}); "
+        f"loss {change(rise['half of the dimensions'])} (a plain window {change(rise['window'])}); "
         f"{percent(np.mean(small))} of weights are below 0.01, 99 % of the weight needs "
         f"{percent(np.mean(needed))} of the keys",
         limit,
@@ -110,8 +114,8 @@ def run(lab, r):
     r.find(
         "bounds",
         "pages by bounds of their keys",
-        f"loss {percent(rise['bounds of a page'], 1)} higher with {percent(BUDGET)} of {length} keys "
-        f"(a plain window {percent(rise['window'], 1)})",
+        f"loss {change(rise['bounds of a page'])} with {percent(BUDGET)} of {length} keys "
+        f"(a plain window {change(rise['window'])})",
         limit,
         verdict("bounds of a page"),
     )
