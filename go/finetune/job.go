@@ -42,6 +42,8 @@ type Point struct {
 	Rate float64 `json:"rate,omitzero"`
 	Norm float64 `json:"norm,omitzero"` // of the gradient
 	Held float64 `json:"held,omitzero"` // the held-out loss after it, where it was measured
+
+	HeldRight float64 `json:"held_right,omitzero"` // the share of held-out pairs whose better answer is preferred
 }
 
 // Source is the model's file, of which a Job has its identity, and what computes.
@@ -274,16 +276,16 @@ func (j *Job) due(taken int) bool {
 
 // measure measures the held-out loss, and keeps the adapter if it is the best so far.
 func (j *Job) measure(stop *kernel.Stop, e Events) error {
-	loss, err := j.run.Loss(j.Held, stop)
+	m, err := j.run.Measure(j.Held, stop)
 	if err != nil {
 		return err
 	}
-	taken := j.Taken()
-	if n := len(j.Points); n > 0 && j.Points[n-1].Step == taken {
-		j.Points[n-1].Held = loss
-	} else {
-		j.Points = append(j.Points, Point{Step: taken, Held: loss})
+	loss, taken := m.Loss, j.Taken()
+	if n := len(j.Points); n == 0 || j.Points[n-1].Step != taken {
+		j.Points = append(j.Points, Point{Step: taken})
 	}
+	last := &j.Points[len(j.Points)-1]
+	last.Held, last.HeldRight = loss, m.Right
 	best := j.Evaluated < 0 || loss < j.Best
 	j.Evaluated = taken
 	if best {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/quern-llm/quern/go/model"
 	"github.com/quern-llm/quern/go/train"
@@ -25,13 +26,62 @@ type Plan struct {
 // What a step has where Settings leave it open: a part of an epoch's tokens, within limits. Small data gets more steps, and
 // large data chunks with which products reach their full speed.
 const (
-	stepsOfEpoch         = 16
+	stepsOfEpoch         = 64
 	leastBatch, topBatch = 512, 8192
 )
 
 // NewPlan renders examples, and divides them into steps. held may be empty: then a share of the examples is held out. The
 // renderer's MaxTokens and Long are set here. longest is the most tokens that the model takes, 0 for any number.
 func NewPlan(r *data.Renderer, learn, held []data.Example, longest int, s Settings) (*Plan, error) {
+	if s.Preference != "" {
+		return nil, fmt.Errorf("%s learns from pairs of a better and a worse answer, and these are examples of one", s.Preference)
+	}
+	p, err := planFor(r, longest, s)
+	if err != nil {
+		return nil, err
+	}
+	if len(held) == 0 {
+		learn, held = data.Split(learn, s.Share)
+	}
+	if p.Texts, p.Learnt, err = r.Render(learn); err != nil {
+		return nil, err
+	}
+	if p.Held, p.HeldOut, err = r.Render(held); err != nil {
+		return nil, err
+	}
+	return p, p.divide(0)
+}
+
+// NewPairPlan is NewPlan for pairs of answers, of which the settings' Preference learns.
+func NewPairPlan(r *data.Renderer, learn, held []data.Pair, longest int, s Settings) (*Plan, error) {
+	if s.Preference == "" {
+		return nil, errors.New("these are pairs of a better and a worse answer; want DPO or ORPO for them")
+	}
+	p, err := planFor(r, longest, s)
+	if err != nil {
+		return nil, err
+	}
+	if len(held) == 0 {
+		learn, held = data.SplitPairs(learn, s.Share)
+	}
+	render := func(pairs []data.Pair) (texts []model.Text, c data.Counts, err error) {
+		chosen, rejected, c, err := r.RenderPairs(pairs)
+		for i := range chosen {
+			texts = append(texts, chosen[i], rejected[i])
+		}
+		return texts, c, err
+	}
+	if p.Texts, p.Learnt, err = render(learn); err != nil {
+		return nil, err
+	}
+	if p.Held, p.HeldOut, err = render(held); err != nil {
+		return nil, err
+	}
+	return p, p.divide(0)
+}
+
+// planFor returns a Plan without texts, and tells the renderer how long these may be.
+func planFor(r *data.Renderer, longest int, s Settings) (*Plan, error) {
 	if err := s.Check(); err != nil {
 		return nil, err
 	}
@@ -45,28 +95,33 @@ func NewPlan(r *data.Renderer, learn, held []data.Example, longest int, s Settin
 		return nil, fmt.Errorf("examples of %d tokens: the model was made for %d at most", s.Context, longest)
 	}
 	r.MaxTokens, r.Long = s.Context, s.Long
-	if len(held) == 0 {
-		learn, held = data.Split(learn, s.Share)
-	}
-	p := &Plan{Settings: s}
-	var err error
-	if p.Texts, p.Learnt, err = r.Render(learn); err != nil {
-		return nil, err
-	}
-	if p.Held, p.HeldOut, err = r.Render(held); err != nil {
-		return nil, err
-	}
-	if len(p.Texts) == 0 {
-		return nil, errors.New("no example has anything to learn within the tokens that it may have")
-	}
-	return p, p.divide(0)
+	return &Plan{Settings: s}, nil
 }
 
-// longest returns the tokens of the longest text.
+// objective returns what a run makes small; nil: the loss of what is learnt.
+func (s *Settings) objective() train.Objective {
+	switch s.Preference {
+	case DPO:
+		return train.DPO{Beta: s.Beta}
+	case ORPO:
+		return train.ORPO{Beta: s.Beta}
+	}
+	return nil
+}
+
+// longest returns the tokens of the longest example: a text, or the two of a pair.
 func (p *Plan) longest() (n int) {
+	each := 1
+	if p.Settings.Preference != "" {
+		each = 2
+	}
 	for _, all := range [][]model.Text{p.Texts, p.Held} {
-		for _, x := range all {
-			n = max(n, len(x.Tokens))
+		for x := range slices.Chunk(all, each) {
+			tokens := 0
+			for _, t := range x {
+				tokens += len(t.Tokens)
+			}
+			n = max(n, tokens)
 		}
 	}
 	return n
@@ -74,6 +129,9 @@ func (p *Plan) longest() (n int) {
 
 // divide decides what a step is: chunks of at most `most` tokens each, 0 for as many as a step has.
 func (p *Plan) divide(most int) error {
+	if len(p.Texts) == 0 {
+		return errors.New("no example has anything to learn within the tokens that it may have")
+	}
 	s, longest := &p.Settings, p.longest()
 	batch := s.Batch
 	if batch == 0 {
@@ -87,6 +145,7 @@ func (p *Plan) divide(most int) error {
 	p.Config = train.Config{
 		Chunks: max((batch+p.MaxTokens/2)/p.MaxTokens, 1), Rate: s.Rate, Least: s.Least, Schedule: s.Schedule,
 		Decay: s.Decay, Clip: s.Clip, Seed: s.Seed, Steps: s.Steps, Beta2: s.Beta2, MuonRate: s.Muon, MuonDecay: s.MuonDecay,
+		Objective: s.objective(),
 	}
 	if s.Steps == 0 {
 		chunks := train.Chunks(p.Texts, p.Config.Objective, p.MaxTokens, s.Seed, s.Epochs)

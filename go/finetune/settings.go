@@ -21,6 +21,9 @@ type Settings struct {
 	// rounded to it, and so are they written. "": an adapter is trained.
 	Weights string
 
+	Preference Preference // that pairs of answers are learnt with; empty: examples of one are learnt
+	Beta       float64    // of it; 0: 0.1
+
 	Epochs   int // over the examples, unless Steps says otherwise
 	Steps    int // 0: as many as Epochs are
 	Context  int // most tokens of an example; 0: DefaultContext, or the model's if that is shorter
@@ -42,13 +45,33 @@ type Settings struct {
 	Patience int     // measurements without a better one after which the run ends; 0: it does not
 }
 
+// A Preference is a way to learn from pairs of a better and a worse answer, see train.DPO and train.ORPO.
+type Preference string
+
+// The ways.
+const (
+	DPO  Preference = "dpo"
+	ORPO Preference = "orpo"
+)
+
+// Rate returns a rate that suits most models and data: of the literature's for adapters.
+func (p Preference) Rate() float64 {
+	switch p {
+	case DPO:
+		return 2e-5
+	case ORPO:
+		return 5e-5
+	}
+	return 2e-4
+}
+
 // DefaultContext is the most tokens of an example where the settings leave it open.
 const DefaultContext = 2048
 
 // Defaults returns settings that suit most models and data. Adapters on all matrices, with an alpha of twice the rank: Biderman
 // et al. 2024, "LoRA Learns Less and Forgets Less"; the rate: Dettmers et al. 2023, "QLoRA".
 func Defaults() Settings {
-	return Settings{LoRA: model.LoRA{Rank: 16, Alpha: 32}, Epochs: 3, Long: data.Cut, Rate: 2e-4, Warmup: 0.03,
+	return Settings{LoRA: model.LoRA{Rank: 16, Alpha: 32}, Epochs: 3, Long: data.Cut, Rate: Preference("").Rate(), Warmup: 0.03,
 		Clip: 1, Share: 0.05, Patience: 3}
 }
 
@@ -78,6 +101,10 @@ func (s *Settings) Check() error {
 		return errors.New("shares of the rate, of the steps, of the examples, and decay: want numbers from 0 to 1")
 	case !within(s.Clip, 0, math.MaxFloat32):
 		return fmt.Errorf("gradients clipped to %v, want a norm such as 1, or 0 for none", s.Clip)
+	case s.Preference != "" && s.Preference != DPO && s.Preference != ORPO:
+		return fmt.Errorf("preference %q, want %s or %s", s.Preference, DPO, ORPO)
+	case !within(s.Beta, 0, 1000):
+		return fmt.Errorf("a beta of %v, want a number such as 0.1", s.Beta)
 	case s.Every < 0 || s.Patience < 0:
 		return errors.New("measurements and patience: want numbers from 0 on")
 	}

@@ -154,6 +154,28 @@ func TestFinetuneGoesOn(t *testing.T) {
 	}
 }
 
+// Pairs of answers are learnt by DPO and ORPO: the better is preferred, also of held-out ones, and a run goes on with the same bits.
+func TestFinetunePreferences(t *testing.T) {
+	t.Parallel()
+	var in strings.Builder
+	for i := range 40 {
+		a, b := sentences[i%10], sentences[(i+1+i/10)%10]
+		fmt.Fprintf(&in, `{"input":{"messages":[{"role":"user","content":"Say %d"}]},"preferred_output":[{"role":"assistant","content":%q}],`+
+			`"non_preferred_output":[{"role":"assistant","content":%q}]}`+"\n", i, a, strings.ToUpper(b))
+	}
+	dir := t.TempDir()
+	pairs := writeFile(t, dir, "pairs.jsonl", in.String())
+	for _, objective := range []string{"auto", "orpo"} {
+		said := succeed(t, "finetune", "-m", demo.Name, "--data", pairs, "--val-split", "0.2", "-o", filepath.Join(dir, objective+".gguf"),
+			"--objective", objective, "--lr", "2e-3", "--steps", "12", "-b", "512", "--eval-every", "6", "--show", "1")
+		for _, want := range []string{"pair 1, the better", "pair 1, the worse", "(100 % preferred), the best"} {
+			if !strings.Contains(said, want) {
+				t.Errorf("%s: got %q, want %q in it", objective, said, want)
+			}
+		}
+	}
+}
+
 // An adapter in PEFT's format, converted with its checkpoint, has the numbers of the adapter in GGUF.
 func TestFinetunePEFT(t *testing.T) {
 	t.Parallel()
@@ -209,7 +231,10 @@ func TestFinetuneRefuses(t *testing.T) {
 	with("--data", filepath.Join(dir, "none")).refused(t, 1, "none")
 	with("--data", writeFile(t, dir, "empty", "")).refused(t, 1, "empty")
 	with("--data", writeFile(t, dir, "broken.jsonl", `{"text":"a"}`+"\n{")).refused(t, 1, "broken.jsonl:2:", "no JSON")
-	with("--data", writeFile(t, dir, "pairs.jsonl", `{"prompt":"p","chosen":"a","rejected":"b"}`)).refused(t, 1, "pairs")
+	pairs := writeFile(t, dir, "pairs.jsonl", `{"prompt":"p","chosen":"a","rejected":"b"}`)
+	with("--data", pairs, "--objective", "answers").refused(t, 1, "pairs", "dpo")
+	with("--data", chats, "--objective", "dpo").refused(t, 1, "dpo learns from pairs")
+	with("--data", pairs, "--val-data", chats).refused(t, 1, "--val-data")
 	with("--data", chats, "--long", "refuse", "-c", "8").refused(t, 1, "chats.jsonl:1:", "at most 8")
 	with("--data", chats, "-c", "4").refused(t, 1, "no example")
 	with("--data", chats, "-c", "100000").refused(t, 1, "100000")
@@ -217,7 +242,8 @@ func TestFinetuneRefuses(t *testing.T) {
 	with("--data", chats, "--lr", "0").refused(t, 2, "--lr")
 	with("--data", chats, "--resume").refused(t, 1, "checkpoint")
 	quern(t, "finetune", "-m", demo.Name, "--data", chats, "-o", filepath.Join(dir, "none", "x.gguf")).refused(t, 1, "none")
-	quern(t, "finetune", "-m", demo.Name, "--data", chats, "-o", chats).refused(t, 1, "--force")
+	quern(t, "finetune", "-m", demo.Name, "--data", chats, "-o", chats).refused(t, 1, "no folder")
+	quern(t, "finetune", "-m", demo.Name, "--data", chats, "-o", writeFile(t, dir, "there.gguf", "")).refused(t, 1, "--force")
 	dry := quern(t, "finetune", "-m", demo.Name, "--data", chats, "--dry-run")
 	if dry.code != 0 || !strings.Contains(dry.stdout, "time: about") || strings.Contains(dry.stdout, "step 0") {
 		t.Errorf("got %+v", dry)

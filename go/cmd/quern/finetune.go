@@ -38,6 +38,7 @@ type finetuneFlags struct {
 	format         string
 	settings       finetune.Settings
 	schedule, long string
+	objective      string
 	saveEvery      int
 	seed           int
 
@@ -45,6 +46,11 @@ type finetuneFlags struct {
 	resume, dryRun, force bool
 	show                  int
 }
+
+// objectives are the words of --objective.
+var objectives = []string{autoObjective, "answers", string(finetune.DPO), string(finetune.ORPO)}
+
+const autoObjective = "auto"
 
 // schedules are the words of --schedule.
 var schedules = []string{"cosine", "linear", "constant"}
@@ -63,6 +69,8 @@ OpenAI's {"messages": [...], "tools": [...]} with a weight of 0 or 1 for answers
 ShareGPT's {"conversations": [...]}; {"instruction", "input", "output"}; {"prompt",
 "completion"} and {"text"}, which are texts without a template; and plain text.
 Of conversations, which the model's chat template writes, only the answers are learnt.
+From pairs of a better and a worse answer, in OpenAI's format or as {"prompt", "chosen",
+"rejected"}, the model learns to prefer the better (DPO, or --objective orpo).
 
 Before anything is trained, the first examples are shown, with what is learnt in
 colour, and how long it will take. A part of the examples is held out: their loss says
@@ -91,12 +99,14 @@ when to stop, and the best adapter is kept. On Ctrl-C the run is saved beside OU
 		longs = append(longs, string(name))
 	}
 	choiceVar(fs, &f.format, "format", string(data.Auto), formats, "format of the examples")
+	choiceVar(fs, &f.objective, "objective", autoObjective, objectives, "what is learnt; of pairs of answers, auto is dpo")
+	numberVar(fs, &s.Beta, "beta", 0.1, 1e-6, 1000, "beta of dpo and orpo")
 	intVar(fs, &s.Epochs, "epochs", "", s.Epochs, 1, 10_000, "times that all examples are learnt")
 	intVar(fs, &s.Steps, "steps", "", 0, 0, 1<<24, "steps in all, instead of --epochs")
-	intVar(fs, &s.Batch, "batch-size", "b", 0, 0, 1<<28, "tokens of a step; 0 is a 16th of the examples, from 512 to 8192")
+	intVar(fs, &s.Batch, "batch-size", "b", 0, 0, 1<<28, "tokens of a step; 0 is a 64th of the examples, from 512 to 8192")
 	intVar(fs, &s.Context, "ctx-size", "c", 0, 0, 1<<20, "maximum tokens of an example; 0 is 2048, or the model's context")
 	choiceVar(fs, &f.long, "long", string(data.Cut), longs, "what becomes of longer examples; texts without a prompt are divided")
-	numberVar(fs, &s.Rate, "lr", s.Rate, 1e-12, 10, "learning rate, the largest")
+	numberVar(fs, &s.Rate, "lr", s.Rate, 1e-12, 10, "learning rate, the largest; without the flag, 2e-05 of dpo and 5e-05 of orpo")
 	numberVar(fs, &s.Least, "lr-min", 0, 0, 1, "share of it that is left at the end")
 	choiceVar(fs, &f.schedule, "schedule", schedules[0], schedules, "how it falls")
 	numberVar(fs, &s.Warmup, "warmup", s.Warmup, 0, 1, "share of the steps in which it rises from 0")
@@ -171,6 +181,9 @@ func (f *finetuneFlags) check() error {
 func (f *finetuneFlags) checkOutputs() error {
 	if f.out == "" {
 		return nil
+	}
+	if info, err := os.Stat(f.out); err == nil && f.isPEFT() && !info.IsDir() {
+		return fmt.Errorf("%s is no folder; an adapter in GGUF has a name such as FILE.gguf", f.out)
 	}
 	for _, path := range f.outputs() {
 		if err := newfile.Check(path, f.force); err != nil {
@@ -272,16 +285,27 @@ func (f *finetuneFlags) plan(cmd *cobra.Command, head *launch.Head, r *data.Rend
 			return nil, err
 		}
 	}
-	if len(learn.Pairs)+len(held.Pairs) > 0 {
-		return nil, errors.New("pairs of a better and a worse answer, which are not learnt from yet; give examples of one answer")
+	if learn.HasChats() && warning != "" {
+		notes(cmd.ErrOrStderr())(warning)
 	}
-	for _, x := range learn.Examples {
-		if x.Turns != nil && warning != "" {
-			notes(cmd.ErrOrStderr())(warning)
-			break
-		}
+	s := &f.settings
+	switch pairs := len(learn.Pairs) > 0; {
+	case len(f.held) > 0 && pairs != (len(held.Pairs) > 0):
+		return nil, errors.New("--data and --val-data: examples and pairs of answers; give the same of both")
+	case pairs && f.objective == "answers":
+		return nil, errors.New("pairs of a better and a worse answer are learnt from by --objective dpo or orpo")
+	case pairs && f.objective == autoObjective:
+		s.Preference = finetune.DPO
+	case f.objective == string(finetune.DPO) || f.objective == string(finetune.ORPO):
+		s.Preference = finetune.Preference(f.objective)
 	}
-	return finetune.NewPlan(r, learn.Examples, held.Examples, head.Config.NCtx, f.settings)
+	if !cmd.Flags().Changed("lr") {
+		s.Rate = s.Preference.Rate()
+	}
+	if len(learn.Pairs) > 0 {
+		return finetune.NewPairPlan(r, learn.Pairs, held.Pairs, head.Config.NCtx, *s)
+	}
+	return finetune.NewPlan(r, learn.Examples, held.Examples, head.Config.NCtx, *s)
 }
 
 // start starts the threads, and returns the memory that may be used.

@@ -31,8 +31,16 @@ func showExamples(w io.Writer, tok *tokenizer.Tokenizer, p *finetune.Plan, n int
 	if isTerminal(w) && !dumb() {
 		begin, end = learntColour, plainColour
 	}
+	pairs := p.Settings.Preference != ""
+	if pairs {
+		n *= 2
+	}
 	for i, x := range p.Texts[:min(n, len(p.Texts))] {
-		fmt.Fprintf(w, "--- example %d: %s; learnt: %s\n", i+1, plural(len(x.Tokens), "token"), begin+"so"+end)
+		what := fmt.Sprintf("example %d", i+1)
+		if pairs {
+			what = fmt.Sprintf("pair %d, %s", i/2+1, []string{"the better", "the worse"}[i%2])
+		}
+		fmt.Fprintf(w, "--- %s: %s; learnt: %s\n", what, plural(len(x.Tokens), "token"), begin+"so"+end)
 		fmt.Fprintln(w, shownText(tok, x, begin, end))
 	}
 	if n > 0 {
@@ -161,9 +169,13 @@ func (t *training) step(s train.Step) {
 }
 
 func (t *training) held(p finetune.Point, best bool) {
-	line := fmt.Sprintf("step %d of %d: held-out loss %.4f", p.Step, t.job.Config.Steps, p.Held)
+	held := fmt.Sprintf("held-out loss %.4f", p.Held)
+	if t.job.Settings.Preference != "" && p.Step > 0 {
+		held += fmt.Sprintf(" (%.0f %% preferred)", 100*p.HeldRight)
+	}
+	line := fmt.Sprintf("step %d of %d: %s", p.Step, t.job.Config.Steps, held)
 	if t.n > 0 {
-		line = fmt.Sprintf("step %d of %d: loss %.4f, held-out loss %.4f", p.Step, t.job.Config.Steps, t.mean(), p.Held)
+		line = fmt.Sprintf("step %d of %d: loss %.4f, %s", p.Step, t.job.Config.Steps, t.mean(), held)
 		if best {
 			line += ", the best"
 		}
@@ -204,7 +216,11 @@ func (f *finetuneFlags) summary(w io.Writer, job *finetune.Job, bytes int64) err
 	}
 	fmt.Fprintf(w, "%s: %s, of step %d\n", visible(f.out), mem.FormatBytes(uint64(bytes)), step)
 	if base, ok := job.Base(); ok {
-		fmt.Fprintf(w, "held-out loss: %.4f without the adapter, %.4f with it (perplexity %.2f, %.2f)\n", base, job.Best, math.Exp(base), math.Exp(job.Best))
+		fmt.Fprintf(w, "held-out loss: %.4f without the adapter, %.4f with it", base, job.Best)
+		if job.Settings.Preference == "" {
+			fmt.Fprintf(w, " (perplexity %.2f, %.2f)", math.Exp(base), math.Exp(job.Best))
+		}
+		fmt.Fprintln(w)
 		if job.BestStep == 0 {
 			fmt.Fprintln(w, "the adapter changes nothing: no step was better than the model alone; try a smaller --lr, or more examples")
 		}

@@ -53,6 +53,12 @@ type Set struct {
 	Pairs    []Pair
 }
 
+// HasChats reports whether there are conversations, which need a template.
+func (s *Set) HasChats() bool {
+	return slices.ContainsFunc(s.Examples, func(x Example) bool { return x.Turns != nil }) ||
+		slices.ContainsFunc(s.Pairs, func(p Pair) bool { return p.Chosen.Turns != nil })
+}
+
 // Limits of what is read.
 const (
 	MaxLine   = 64 << 20 // bytes of a record
