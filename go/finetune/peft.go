@@ -3,6 +3,7 @@ package finetune
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -36,6 +37,9 @@ type peft struct {
 
 // origins returns the matrices under their names in checkpoints.
 func (j *Job) origins() (all []peft, err error) {
+	if j.Settings.Weights != "" {
+		return nil, errors.New("all weights are trained: there is no adapter")
+	}
 	c := j.model.Config
 	for _, m := range j.trainer.Adapter.Parts(j.Numbers()) {
 		s := family.Sizes{Width: c.NEmbd, Layers: len(c.Layers)}
