@@ -193,8 +193,15 @@ func drawn(some []*result) ([]byte, error) {
 		}
 	}
 	p := page.NewPlot(title, g.X, g.Y)
-	p.Legend.Left = false
-	p.Legend.XOffs = -8
+	// Where lines do not go: under those that bend down, above those that bend up, right of those that fall.
+	y := g.Series[0].Y
+	first, middle, last := y[0], y[len(y)/2], y[len(y)-1]
+	if last < first || middle > (first+last)/2 {
+		p.Legend.XOffs = 3.4 * vg.Inch
+		if last >= first {
+			p.Legend.Top, p.Legend.YOffs = false, 8
+		}
+	}
 	for i, s := range lines {
 		xy := make(plotter.XYs, len(s.X))
 		for k := range s.X {

@@ -50,7 +50,7 @@ def run(lab, r):
         errors = [relative(lab.encoded(w, name, method), w) for method in ("fast", "search")]
         gap[name] = [lost(BITS[name], e) for e in errors]
         r.row(name, BITS[name], errors[0], f"{gap[name][0]:.2f}", errors[1], f"{gap[name][1]:.2f}")
-        curve[name] = (BITS[name], min(errors))
+        curve[BITS[name]] = min(errors + [curve.get(BITS[name], 1)])
     steps = (0.5, 1.0) if lab.quick else (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0)
     points = [uniform(w, s) for s in steps]
     for b, e in points:
@@ -64,7 +64,7 @@ def run(lab, r):
         "adopt above one bit",
         "open" if lab.quantized else "adopted" if here > 1 else "refuted",
     )
-    at = np.array(sorted(curve.values()))
+    at = np.array(sorted(curve.items()))
     floor = np.linspace(1.5, 6.6, 12)
     r.draw(
         "bits a weight",

@@ -18,17 +18,20 @@ CACHE = 64 << 20  # bytes; larger caches are shared by many cores
 
 
 def run(lab, r):
-    out = lab.call(
-        "bench", "-m", lab.path, "-p", ",".join(map(str, TOKENS)), "-n", 0, "-t", 1, "--no-roofline", "-o", "json",
-        "-r", 5 if lab.quick else 60,
-    )  # fmt: skip
-    tests = {t["n_prompt"]: t for t in json.loads(out) if t["n_prompt"] in TOKENS}
-    least = {n: min(tests[n]["samples_ns"]) * 1e-6 for n in TOKENS}
+    least, size = {n: float("inf") for n in TOKENS}, 0
+    for _ in range(1 if lab.quick else 12):  # in turns, since other programs come and go
+        lengths = ",".join(map(str, TOKENS))
+        out = lab.call(
+            "bench", "-m", lab.path, "-p", lengths, "-n", 0, "-t", 1, "-r", 20, "--no-roofline", "-o", "json"
+        )
+        for test in json.loads(out):
+            n, size = test["n_prompt"], test["model_size"]
+            least[n] = min(least[n], *(1e-6 * ns for ns in test["samples_ns"]))
     r.table("tokens of a pass", "ms", "of one token")
     for n, ms in least.items():
         r.row(str(n), f"{ms:.2f}", f"{ms / least[1]:.2f}")
     four = least[4] / least[1]
-    small = tests[1]["model_size"] < CACHE
+    small = size < CACHE
     verdict = "open" if small else "adopted" if four < 2 else "refuted" if four >= 4 else "open"
     number = f"two tokens take {least[2] / least[1]:.2f} of one, four {four:.2f}, eight {least[8] / least[1]:.2f}"
     r.find("reuse", "passes on one thread" + (", in a cache" if small else ""), number, "adopt four below 2", verdict)

@@ -47,7 +47,7 @@ def run(lab, r):
     number = f"{percent(real[3])} of the rank for 99 % of the energy (random numbers {percent(normal[3])})"
     r.find("rank", "feed-forward matrices, mean", number, "adopt at 10 %", verdict)
     series = {}
-    for name in [n for n in curves if "ffn_up" in n or "attn_q" in n][:2]:
+    for name in [next(n for n in curves if what in n) for what in ("ffn_up", "attn_q")]:
         for c, what in zip(curves[name], (name, f"random like {name}")):
             at = np.unique(np.linspace(1, len(c), 60).round().astype(int))
             series[what] = (at / len(c), c[at - 1])
