@@ -126,6 +126,9 @@ func writeTheories(b *bytes.Buffer, rows []theory, all []*result) error {
 					repeat += fmt.Sprintf(", `LAB=%s`", s.lab)
 				}
 			}
+			if verdict == "adopted" && !t.built {
+				verdict = "option"
+			}
 			number += fmt.Sprintf("%s: %s ([%s](../%s/%s))", f.Measure, f.Number, subject(r), results, r.file())
 		}
 		if t.note != "" {

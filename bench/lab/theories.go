@@ -8,6 +8,7 @@ type theory struct {
 	// Or, where no experiment of the lab does, what is known, and how to repeat that.
 	verdict, number, repeat string
 	note                    string // what of it lives on, or what would decide
+	built                   bool   // whether the code has it: what is not built is at most an option
 }
 
 // A source is a finding of an experiment.
@@ -19,7 +20,7 @@ var theories = []theory{
 		verdict: "adopted", number: "175 G multiply-adds/s a thread at depth 16,384, 137 at depth 0 (limit of the ports 275): [long prompts](../bench/results/2026-11-29-long-prompts.md)",
 		repeat: "`quern bench --kernels -d 0,16384 -t 1`"},
 	{name: "Temporal weight reuse, dual token", claim: "weights that were read are used for several tokens before the next are read",
-		sources: []source{{"reuse", "reuse"}}},
+		sources: []source{{"reuse", "reuse"}}, built: true},
 	{name: "Pipeline-saturated pass", claim: "unpacking, products and loads overlap until the ports of a core are full",
 		verdict: "adopted", number: "76 % of the 8-bit peak at 512 tokens of Q4_K (the ports allow 84 %): [products](../bench/results/2026-11-29-products.md)",
 		repeat: "`quern bench --kernels --types q4_k -p 512 -t 1`"},
@@ -42,7 +43,7 @@ var theories = []theory{
 		verdict: "adopted", number: "79.9 % of 5,279 guesses right; a prompt in 11.4 s, without guesses 28.0: [guessed experts](../bench/results/2026-11-23-streamed.md)",
 		repeat: "`quern run --weights streamed --memory 4.3G --stats -m MIXTURE`"},
 	{name: "Keys and values in tiers by age", claim: "old positions are kept in fewer bits than recent ones",
-		sources: []source{{"tiers", "tiers"}}, note: "summaries and fewer bits: see below"},
+		sources: []source{{"tiers", "tiers"}}, built: true, note: "summaries and fewer bits: see below"},
 	{name: "Bits by sensitivity", claim: "tensors get bits by what their errors cost",
 		verdict: "adopted", number: "0.43 to 0.91 of the divergence of Q4_K_M at its size, over six models: [types for a size](../bench/results/2026-11-23-target-bpw.md)",
 		repeat: "`quern quantize --target-size SIZE -f TEXT`"},
@@ -65,7 +66,7 @@ var theories = []theory{
 	{name: "Weight manifolds", claim: "a layer is a function of O(rows + columns) parameters",
 		sources: []source{{"kronecker", "kronecker"}}},
 	{name: "Dynamic requantization", claim: "each token reads as many bits of a weight as it needs",
-		sources: []source{{"requantize", "requantize"}}},
+		sources: []source{{"requantize", "requantize"}}, note: "where few columns have large activations, more bits for them, chosen once, are what helps"},
 	{name: "Difficulty oracle (TDO)", claim: "the token's id says how many layers it needs",
 		sources: []source{{"exits", "tdo"}}},
 	{name: "Exit by magnitude (AMEE)", claim: "a token leaves where layers change it by little",
