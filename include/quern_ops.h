@@ -589,7 +589,7 @@ struct qn_compress {
  * where their column is -1. dst[t] = b[t] times the sum over i < n_tap of weight[i] * u[t - (n_tap - 1) + i], u = a *
  * c, plus bias, by columns, or, where fn is not QN_FN_NONE, times fn of that sum. There are n_result results of the
  * same u, one after the other in dst. What lies before the batch is the state of the sequence: [n_tap - 1][n_col]
- * floats.
+ * floats. Only columns from .. to are computed, and the state has no others; to 0: all.
  */
 struct qn_conv {
 	struct qn_place state;
@@ -598,6 +598,7 @@ struct qn_conv {
 	int32_t src, col[3];
 	int32_t dst;
 	int32_t n_col, n_tap, n_result;
+	int32_t from, to; /* from: a multiple of 16 */
 	int32_t ahead; /* 0 to n_tap - 1 */
 	int32_t fn; /* enum qn_fn, also QN_FN_NONE */
 };
@@ -606,6 +607,9 @@ struct qn_conv {
  * What recurrences have in common. Each of n_head heads has a state S of head_dim rows and v_dim columns, a multiple of
  * 16, 0 before the first token; in memory [n_head][v_dim / 16][head_dim][16] floats. src: [n_tok] rows of three vectors
  * at col[0 .. 2]; dst: [n_tok][n_head][v_dim]. n_head / n_head_kv neighbours share a key head, or a group.
+ *
+ * Only heads from .. to are computed, and the state has no others; to 0: all. What is there for the others is neither
+ * read nor written.
  */
 struct qn_recurrence {
 	struct qn_place state;
@@ -613,6 +617,7 @@ struct qn_recurrence {
 	int32_t dst;
 	int32_t n_head, n_head_kv;
 	int32_t head_dim, v_dim;
+	int32_t from, to;
 };
 
 /*

@@ -6,11 +6,18 @@
 #define TAPS_MAX 64
 #define COLS 64 /* columns of an item */
 
+/* Where the columns end that are computed. */
+static int32_t end_of(const struct qn_conv *op)
+{
+	return op->to ? op->to : op->n_col;
+}
+
 static int check(const struct plan *p, const struct qn_op *o)
 {
 	const struct qn_conv *op = &o->conv;
 	int ok = op->weight && op->n_col > 0 && op->n_tap > 1 && op->n_tap <= TAPS_MAX && op->ahead >= 0 &&
 	         op->ahead < op->n_tap && (op->ahead > 0 || place_ok(&op->state)) &&
+	         op->from >= 0 && op->from % QN_PANEL == 0 && op->from < end_of(op) && end_of(op) <= op->n_col &&
 	         op->n_result > 0 && op->n_result <= TAPS_MAX / op->n_tap && op->fn >= QN_FN_NONE && op->fn < QN_N_FN &&
 	         col_ok(p, op->src, op->col[0], op->n_col) &&
 	         buf_ok(p, op->dst, (int64_t)op->n_result * op->n_col);
@@ -42,11 +49,12 @@ static void sequence(const struct run *c, const struct qn_conv *op, const float 
 	const float *before = op->ahead ? NULL : batch_state(c->batch, &op->state, t0, 0), *u[TAPS_MAX];
 	float *after = op->ahead ? NULL : batch_state(c->batch, &op->state, t0, 1), gated[TAPS_MAX][COLS];
 	const int last = op->n_tap - 1;
+	const int64_t width = end_of(op) - op->from, at = i - op->from; /* in the state */
 
 	for (int tap = 0; tap < last; tap++) {
 		const int64_t t = t0 + op->ahead - last + tap;
 
-		u[tap] = before ? before + tap * (int64_t)op->n_col + i : zeros;
+		u[tap] = before ? before + tap * width + at : zeros;
 		if (t >= t0 && t < t1)
 			u[tap] = input(c, op, gated, t, i, n);
 	}
@@ -69,19 +77,19 @@ static void sequence(const struct run *c, const struct qn_conv *op, const float 
 		memmove(u, u + 1, sizeof *u * (size_t)last);
 	}
 	for (int tap = 0; after && tap < last; tap++)
-		memcpy(after + tap * (int64_t)op->n_col + i, u[tap], sizeof *after * (size_t)n);
+		memcpy(after + tap * width + at, u[tap], sizeof *after * (size_t)n);
 }
 
 static void run(struct run *c, const struct qn_op *o)
 {
 	const struct qn_conv *op = &o->conv;
 	const struct qn_batch *b = c->batch;
-	struct deal d = deal_begin(c->pool, c->ith, (op->n_col + COLS - 1) / COLS);
+	struct deal d = deal_begin(c->pool, c->ith, (end_of(op) - op->from + COLS - 1) / COLS);
 	float w[TAPS_MAX * COLS];
 	int64_t item;
 
 	while ((item = deal_next(c->pool, c->step, &d)) >= 0) {
-		const int64_t i = item * COLS, left = op->n_col - i;
+		const int64_t i = op->from + item * COLS, left = end_of(op) - i;
 		const int n = (int)(left < COLS ? left : COLS);
 
 		for (int s = 0; s < op->n_result; s++)

@@ -13,13 +13,19 @@
 typedef void recur_fn(const struct run *c, const struct qn_op *o, int64_t h, int64_t at, int n, int64_t t0,
                       int64_t t1);
 
+/* Where the heads end that are computed. */
+static inline int32_t recur_to(const struct qn_recurrence *r)
+{
+	return r->to ? r->to : r->n_head;
+}
+
 /* Threads share heads and, of a head, items of `each` panels: no two write the same part of a state. */
 static inline void recur_run(struct run *c, const struct qn_op *o, const struct qn_recurrence *r, int each,
                              recur_fn *sequence)
 {
 	const struct qn_batch *b = c->batch;
 	const int64_t panels = r->v_dim / QN_PANEL, parts = (panels + each - 1) / each;
-	struct deal d = deal_begin(c->pool, c->ith, r->n_head * parts);
+	struct deal d = deal_begin(c->pool, c->ith, (recur_to(r) - r->from) * parts);
 	int64_t item;
 
 	while ((item = deal_next(c->pool, c->step, &d)) >= 0) {
@@ -27,7 +33,7 @@ static inline void recur_run(struct run *c, const struct qn_op *o, const struct 
 
 		for (int64_t t0 = 0, t1; t0 < b->n_tok; t0 = t1) {
 			t1 = batch_run(b, t0);
-			sequence(c, o, item / parts, at, (int)(left < each ? left : each), t0, t1);
+			sequence(c, o, r->from + item / parts, at, (int)(left < each ? left : each), t0, t1);
 		}
 	}
 }
@@ -39,7 +45,8 @@ static inline void recur_run(struct run *c, const struct qn_op *o, const struct 
 static inline float *recur_state(const struct run *c, const struct qn_recurrence *r, int64_t h, int64_t at, int n,
                                  int64_t t0, const float **before)
 {
-	const int64_t panel = (int64_t)r->head_dim * QN_PANEL, offset = (h * (r->v_dim / QN_PANEL) + at) * panel;
+	const int64_t panel = (int64_t)r->head_dim * QN_PANEL;
+	const int64_t offset = ((h - r->from) * (r->v_dim / QN_PANEL) + at) * panel;
 	const float *was = batch_state(c->batch, &r->state, t0, 0);
 	float *after = batch_state(c->batch, &r->state, t0, 1) + offset;
 
@@ -55,7 +62,7 @@ static inline float *recur_state(const struct run *c, const struct qn_recurrence
  */
 static inline struct qn_ticks_op recur_moves(const struct run *c, const struct qn_recurrence *r, int times)
 {
-	const int64_t state = (int64_t)r->n_head * r->head_dim * r->v_dim;
+	const int64_t state = (int64_t)(recur_to(r) - r->from) * r->head_dim * r->v_dim;
 	int64_t runs = 0;
 
 	for (int64_t t = 0; t < c->batch->n_tok; t = batch_run(c->batch, t))
@@ -65,7 +72,8 @@ static inline struct qn_ticks_op recur_moves(const struct run *c, const struct q
 
 static inline int recur_ok(const struct qn_recurrence *r)
 {
-	return r->n_head > 0 && r->head_dim > 0 && r->v_dim > 0 && r->v_dim % QN_PANEL == 0 && place_ok(&r->state);
+	return r->from >= 0 && r->from < recur_to(r) && recur_to(r) <= r->n_head && r->head_dim > 0 && r->v_dim > 0 &&
+	       r->v_dim % QN_PANEL == 0 && place_ok(&r->state);
 }
 
 /* Heads share key heads evenly. */

@@ -23,6 +23,7 @@ type Conv struct {
 	Fn         Fn        // of Apply
 	Group      int       // of the batch, where the state is
 	Offset     int       // of this layer inside the state, in bytes
+	Own
 }
 
 // ConvBytes returns the bytes of the state of a Conv.
@@ -39,8 +40,12 @@ func (o Conv) fill(b *planBuilder, op *C.struct_qn_op) error {
 		return shapeErr("a convolution of %d taps, %d of them ahead", o.Taps, o.Ahead)
 	}
 	if o.Ahead == 0 {
-		b.use(groupUse{group: o.Group, bytes: o.Offset + ConvBytes(o.Cols, o.Taps), perSequence: true})
+		b.use(groupUse{group: o.Group, bytes: o.Offset + ConvBytes(o.own(o.Cols), o.Taps), perSequence: true})
 	}
+	if o.From < 0 || o.From%Panel != 0 || o.To > o.Cols || o.own(o.Cols) < 1 {
+		return shapeErr("columns %d to %d of %d", o.From, o.To, o.Cols)
+	}
+	c.from, c.to = C.int32_t(o.From), C.int32_t(o.To)
 	c.ahead = C.int32_t(o.Ahead)
 	c.n_col, c.n_tap, c.n_result = C.int32_t(o.Cols), C.int32_t(o.Taps), C.int32_t(results)
 	c.state, c.fn = place(o.Group, o.Offset), C.QN_FN_NONE

@@ -16,6 +16,7 @@ type Decay struct {
 	Scale                    float32
 	Group                    int // of the batch, where the state is
 	Offset                   int // of this layer inside the state, in bytes
+	Own
 }
 
 func (o Decay) fill(b *planBuilder, op *C.struct_qn_op) error {
@@ -24,11 +25,11 @@ func (o Decay) fill(b *planBuilder, op *C.struct_qn_op) error {
 	if o.NHead < 1 || o.NHeadKey < 1 || o.NHead%o.NHeadKey != 0 || o.HeadDim < 1 || o.HeadDim%Panel != 0 {
 		return shapeErr("linear attention of %d heads of %d over %d", o.NHead, o.HeadDim, o.NHeadKey)
 	}
-	b.use(groupUse{group: o.Group, bytes: o.Offset + WKVBytes(o.NHead, o.HeadDim), perSequence: true})
+	b.use(groupUse{group: o.Group, bytes: o.Offset + WKVBytes(o.own(o.NHead), o.HeadDim), perSequence: true})
 	width := o.NHead * o.HeadDim
 	err := recurrence{
 		dst: o.Dst, src: o.Src, col: o.Col, heads: o.NHead, keys: o.NHeadKey, rows: o.HeadDim, cols: o.HeadDim,
-		parts: [3]int{width, o.NHeadKey * o.HeadDim, o.NHeadKey * o.HeadDim}, at: place(o.Group, o.Offset),
+		parts: [3]int{width, o.NHeadKey * o.HeadDim, o.NHeadKey * o.HeadDim}, at: place(o.Group, o.Offset), own: o.Own,
 	}.fill(b, &c.r)
 	if err != nil {
 		return err

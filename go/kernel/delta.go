@@ -21,6 +21,7 @@ type Delta struct {
 	Scale           float32
 	Group           int // of the batch, where the state is
 	Offset          int // of this layer inside the state, in bytes
+	Own
 }
 
 // DeltaBytes returns the bytes of a Delta's state.
@@ -32,10 +33,10 @@ func (o Delta) fill(b *planBuilder, op *C.struct_qn_op) error {
 	if o.NHead < 1 || o.NHeadKey < 1 || o.NHead%o.NHeadKey != 0 || o.KeyDim < 1 || o.ValueDim < 1 || o.ValueDim%Panel != 0 || o.GateHeads < 1 {
 		return shapeErr("delta rule of %d heads of %d over %d of %d", o.NHead, o.ValueDim, o.NHeadKey, o.KeyDim)
 	}
-	b.use(groupUse{group: o.Group, bytes: o.Offset + DeltaBytes(o.NHead, o.KeyDim, o.ValueDim), perSequence: true})
+	b.use(groupUse{group: o.Group, bytes: o.Offset + DeltaBytes(o.own(o.NHead), o.KeyDim, o.ValueDim), perSequence: true})
 	err := recurrence{
 		dst: o.Dst, src: o.Src, col: o.Col, heads: o.NHead, keys: o.NHeadKey, rows: o.KeyDim, cols: o.ValueDim,
-		parts: [3]int{o.NHeadKey * o.KeyDim, o.NHeadKey * o.KeyDim, o.NHead * o.ValueDim}, at: place(o.Group, o.Offset),
+		parts: [3]int{o.NHeadKey * o.KeyDim, o.NHeadKey * o.KeyDim, o.NHead * o.ValueDim}, at: place(o.Group, o.Offset), own: o.Own,
 	}.fill(b, &c.r)
 	if err != nil {
 		return err
@@ -57,6 +58,17 @@ func (o Delta) fill(b *planBuilder, op *C.struct_qn_op) error {
 	return vector(b, &c.rate, o.Rate, o.NHead)
 }
 
+// Own says which heads of a recurrence are computed, or columns of a convolution, and have a state; To 0: all.
+type Own struct{ From, To int }
+
+// own returns how many they are, of n.
+func (o Own) own(n int) int {
+	if o.To == 0 {
+		return n
+	}
+	return o.To - o.From
+}
+
 // A recurrence is what the operations have in common whose heads have a state of rows and columns each.
 type recurrence struct {
 	dst, src    Buf
@@ -64,6 +76,7 @@ type recurrence struct {
 	heads, keys int
 	rows, cols  int
 	at          C.struct_qn_place
+	own         Own
 	twice       bool // results are twice as wide as those of all heads
 }
 
@@ -71,6 +84,10 @@ func (r recurrence) fill(b *planBuilder, c *C.struct_qn_recurrence) error {
 	c.state = r.at
 	c.n_head, c.n_head_kv = C.int32_t(r.heads), C.int32_t(r.keys)
 	c.head_dim, c.v_dim = C.int32_t(r.rows), C.int32_t(r.cols)
+	if r.own.From < 0 || r.own.To > r.heads || r.own.own(r.heads) < 1 {
+		return shapeErr("heads %d to %d of %d", r.own.From, r.own.To, r.heads)
+	}
+	c.from, c.to = C.int32_t(r.own.From), C.int32_t(r.own.To)
 	for i, n := range r.parts {
 		c.col[i] = C.int32_t(r.col[i])
 		if err := b.floats(&c.src, r.src, TokRows, r.col[i]+n); err != nil {

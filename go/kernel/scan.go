@@ -21,6 +21,7 @@ type Scan struct {
 	StepMax       float32   // the greatest; 0: none is
 	Group         int       // of the batch, where the state is
 	Offset        int       // of this layer inside the state, in bytes
+	Own
 }
 
 // ScanBytes returns the bytes of the state of a Scan.
@@ -32,14 +33,14 @@ func (o Scan) fill(b *planBuilder, op *C.struct_qn_op) error {
 	if o.NHead < 1 || o.NGroup < 1 || o.NHead%o.NGroup != 0 || o.StateDim < 1 || o.HeadDim < 1 || o.HeadDim%Panel != 0 {
 		return shapeErr("scan of %d heads of %d by %d in %d groups", o.NHead, o.StateDim, o.HeadDim, o.NGroup)
 	}
-	b.use(groupUse{group: o.Group, bytes: o.Offset + ScanBytes(o.NHead, o.StateDim, o.HeadDim), perSequence: true})
+	b.use(groupUse{group: o.Group, bytes: o.Offset + ScanBytes(o.own(o.NHead), o.StateDim, o.HeadDim), perSequence: true})
 	width, numbers, rates := o.NHead*o.HeadDim, o.NHead, o.NHead
 	if o.ByChannel {
 		numbers, rates = width, width*o.StateDim
 	}
 	err := recurrence{
 		dst: o.Dst, src: o.Src, col: o.Col, heads: o.NHead, keys: o.NGroup, rows: o.StateDim, cols: o.HeadDim,
-		parts: [3]int{width, o.NGroup * o.StateDim, o.NGroup * o.StateDim}, at: place(o.Group, o.Offset),
+		parts: [3]int{width, o.NGroup * o.StateDim, o.NGroup * o.StateDim}, at: place(o.Group, o.Offset), own: o.Own,
 	}.fill(b, &c.r)
 	if err != nil {
 		return err

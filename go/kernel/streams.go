@@ -86,17 +86,18 @@ func (o MixByScores) fill(b *planBuilder, op *C.struct_qn_op) error {
 // Blend moves Cols columns of Dst from DstCol towards those of Src, by Fn of those of By from ByCol:
 // Dst = Dst + Fn(By) * (Src - Dst).
 type Blend struct {
-	Dst, Src, By  Buf
-	DstCol, ByCol int // multiples of Panel
-	Cols          int
-	Fn            Fn
+	Dst, Src, By Buf
+	// Where they begin; multiples of Panel.
+	DstCol, SrcCol, ByCol int
+	Cols                  int
+	Fn                    Fn
 }
 
 func (o Blend) fill(b *planBuilder, op *C.struct_qn_op) error {
 	op.kind = C.QN_OP_BLEND
 	c := operands[C.struct_qn_blend](op)
 	c.n_col, c.fn = C.int32_t(o.Cols), C.int32_t(o.Fn)
-	if err := b.cols(&c.src, o.Src, TokRows, 0, o.Cols); err != nil {
+	if err := b.cols(&c.src, o.Src, TokRows, o.SrcCol, o.Cols); err != nil {
 		return err
 	}
 	if err := b.cols(&c.by, o.By, TokRows, o.ByCol, o.Cols); err != nil {

@@ -14,6 +14,7 @@ type WKV struct {
 	Direction, Rate, Bonus []float32
 	Group                  int // of the batch, where the state is
 	Offset                 int // of this layer inside the state, in bytes
+	Own
 }
 
 // WKVBytes returns the bytes of the state of a WKV.
@@ -28,11 +29,11 @@ func (o WKV) fill(b *planBuilder, op *C.struct_qn_op) error {
 	if o.NHead < 1 || o.HeadDim < 1 || o.HeadDim%Panel != 0 {
 		return shapeErr("RWKV of %d heads of %d", o.NHead, o.HeadDim)
 	}
-	b.use(groupUse{group: o.Group, bytes: o.Offset + WKVBytes(o.NHead, o.HeadDim), perSequence: true})
+	b.use(groupUse{group: o.Group, bytes: o.Offset + WKVBytes(o.own(o.NHead), o.HeadDim), perSequence: true})
 	width := o.NHead * o.HeadDim
 	err := recurrence{
 		dst: o.Dst, src: o.Src, col: o.Col, heads: o.NHead, rows: o.HeadDim, cols: o.HeadDim,
-		parts: [3]int{width, width, width}, at: place(o.Group, o.Offset), twice: true,
+		parts: [3]int{width, width, width}, at: place(o.Group, o.Offset), own: o.Own, twice: true,
 	}.fill(b, &c.r)
 	if err != nil {
 		return err

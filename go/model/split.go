@@ -50,7 +50,8 @@ type splitting struct {
 	kv      map[place]*keptCut
 	whole   map[string]bool       // matrices that every rank has
 	panels  map[string][][]panels // of other matrices: what each rank has
-	clashes map[string]bool       // matrices of which two products take different parts
+	clashes map[string]bool       // matrices of which two products take different parts, and such states
+	states  map[place]stateCut    // of recurrences and convolutions
 	stages  map[kernel.BufSpec]kernel.Buf
 	locals  map[kernel.BufSpec]map[kernel.Buf]kernel.Buf
 	step    int
@@ -112,7 +113,7 @@ func (r Ranks) splitAs(p *nn.Program, w *weights, before *splitting) *splitting 
 	for {
 		s := &splitting{
 			Ranks: r, rank: r.Group.Rank(), n: r.Group.Count(), w: w, whole: whole,
-			panels: map[string][][]panels{}, clashes: map[string]bool{},
+			panels: map[string][][]panels{}, clashes: map[string]bool{}, states: map[place]stateCut{},
 			stages: map[kernel.BufSpec]kernel.Buf{}, locals: map[kernel.BufSpec]map[kernel.Buf]kernel.Buf{},
 		}
 		from := *p

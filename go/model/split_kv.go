@@ -181,6 +181,9 @@ func (s *splitting) moveKV() {
 			saved[place{t.Group, t.KVOffset}] = bytes(h.NHeadKV) - bytes(s.of(k, h).NHeadKV)
 		}
 	}
+	for at, x := range s.states {
+		saved[at] = x.less
+	}
 	s.takeOut(saved)
 }
 
@@ -195,7 +198,7 @@ func (s *splitting) takeOut(saved map[place]int) {
 	moved := func(group, offset int) int {
 		to := offset
 		for at, n := range saved {
-			if at.group == group && at.offset < offset {
+			if at.group == group && at.offset < offset && offset >= at.offset+s.states[at].had { // else it is of that
 				to -= n
 			}
 		}
@@ -257,6 +260,9 @@ type wish struct {
 
 // wishes returns how columns of a buffer that is about to be written are best divided, nil if it makes no difference.
 func (s *splitting) wishes(ops []kernel.Op, i int, b kernel.Buf, from, to int) []wish {
+	if all := s.stateWishes(ops, i, b, from, to); all != nil {
+		return all
+	}
 	for ; i < len(ops); i++ {
 		switch op := ops[i].(type) {
 		case kernel.ToAct:

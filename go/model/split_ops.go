@@ -62,6 +62,12 @@ func (s *splitting) op(ops []kernel.Op, i int, op kernel.Op) {
 		s.attend(op)
 	case kernel.MoeCombine:
 		s.combine(op)
+	case kernel.Scan, kernel.Delta, kernel.WKV, kernel.Decay:
+		s.recur(op)
+	case kernel.Conv:
+		s.conv(op)
+	case kernel.Blend:
+		s.blend(op)
 	default:
 		s.each(op)
 	}
@@ -157,8 +163,14 @@ func (s *splitting) matmul(ops []kernel.Op, i int, op kernel.Matmul) {
 			s.inPlace(op.Dst, x.cut)
 		}
 	}
-	op.Parts = parts
-	s.out = append(s.out, op)
+	deltas := op.Deltas
+	for at := range slices.Chunk(parts, kernel.MaxParts) {
+		op.Parts = at
+		if deltas != nil {
+			op.Deltas, deltas = deltas[:len(at)], deltas[len(at):]
+		}
+		s.out = append(s.out, op)
+	}
 	for k, x := range pieces {
 		if x.cut != nil && (k == 0 || op.Epilogue != kernel.GLU) {
 			s.has(op.Dst, op.Route, x.cut, false)
@@ -257,7 +269,7 @@ func (s *splitting) pieces(ops []kernel.Op, i int, op kernel.Matmul) []piece {
 			all = append(all, x)
 		}
 	}
-	if len(all) > kernel.MaxParts || op.Epilogue == kernel.GLU && all[0].cut == nil {
+	if op.Epilogue == kernel.GLU && (len(all) > kernel.MaxParts || all[0].cut == nil) {
 		return nil
 	}
 	if !wished && op.Epilogue != kernel.Add && op.Rows != kernel.OutRows && bytes < s.Least {
@@ -599,6 +611,12 @@ func (s *splitting) gate(op kernel.Gate) {
 // normRows normalises this rank's segments.
 func (s *splitting) normRows(op kernel.NormRows) {
 	n := op.Cols * op.Segs
+	if parts := s.segments(op.Src, op.SrcCol, op.SrcCol+n); len(parts) > 1 && s.bySegments(op, parts) {
+		return
+	}
+	if op.Epilogue == kernel.Add && s.addNorm(op) {
+		return
+	}
 	x := s.find(op.Src, op.SrcCol, op.SrcCol+n)
 	unit := op.Cols
 	if op.Kind == kernel.NoNorm && op.Weight == nil && op.Bias == nil && op.Segs == 1 {
@@ -634,6 +652,40 @@ func (s *splitting) normRows(op kernel.NormRows) {
 	}
 	s.out = append(s.out, op)
 	s.has(op.Dst, kernel.NoBuf, to, apart)
+}
+
+// bySegments normalises in place each of the segments that columns are, if they are whole ones of the operation.
+func (s *splitting) bySegments(op kernel.NormRows, parts []segment) bool {
+	if op.Epilogue != kernel.Store || op.Src != op.Dst || op.SrcCol != op.DstCol ||
+		slices.ContainsFunc(parts, func(x segment) bool { return (x.from-op.SrcCol)%op.Cols != 0 }) {
+		return false
+	}
+	for _, x := range parts {
+		part, from := op, x.from-op.SrcCol
+		part.SrcCol, part.DstCol, part.Segs = x.from, x.from, (x.to-x.from)/op.Cols
+		if op.SegWeights {
+			part.Weight, part.Bias = within(op.Weight, from, x.to-x.from), within(op.Bias, from, x.to-x.from)
+		}
+		s.normRows(part)
+	}
+	return true
+}
+
+// addNorm adds what it makes of this rank's segments to columns of which it has the same, and reports whether it can.
+func (s *splitting) addNorm(op kernel.NormRows) bool {
+	n := op.Cols * op.Segs
+	x, y := s.find(op.Src, op.SrcCol, op.SrcCol+n), s.find(op.Dst, op.DstCol, op.DstCol+n)
+	if x == nil || y == nil || !multiples(x.Cut, op.Cols) || op.Segs == 1 ||
+		!slices.Equal(scaled(x.Cut, op.DstCol-op.SrcCol, 1, op.DstCol+n), y.Cut) {
+		return false
+	}
+	from, mine := x.Cut[s.rank]-op.SrcCol, x.Cut[s.rank+1]-x.Cut[s.rank]
+	if op.SegWeights {
+		op.Weight, op.Bias = within(op.Weight, from, mine), within(op.Bias, from, mine)
+	}
+	op.SrcCol, op.DstCol, op.Segs = x.Own, y.Own, mine/op.Cols
+	s.out = append(s.out, op)
+	return true
 }
 
 // within returns n numbers of a vector, which may have no memory.
