@@ -604,6 +604,10 @@ static void refuses_scan(void)
 	REFUSES_OF(scan, scan.r.n_head, 0);
 	REFUSES_OF(scan, scan.r.n_head, 5);
 	REFUSES_OF(scan, scan.r.n_head, INT32_MAX - 1);
+	REFUSES_OF(scan, scan.r.from, -1);
+	REFUSES_OF(scan, scan.r.from, 4); /* as many as there are */
+	REFUSES_OF(scan, scan.r.to, -1);
+	REFUSES_OF(scan, scan.r.to, 5);
 	REFUSES_OF(scan, scan.r.n_head_kv, 0);
 	REFUSES_OF(scan, scan.r.head_dim, 0);
 	REFUSES_OF(scan, scan.r.head_dim, N_EMBD);
@@ -747,6 +751,11 @@ static void refuses_rows(void)
 	REFUSES_OF(conv, conv.weight, NULL);
 	REFUSES_OF(conv, conv.n_col, 0);
 	REFUSES_OF(conv, conv.n_col, N_EMBD);
+	REFUSES_OF(conv, conv.from, -16);
+	REFUSES_OF(conv, conv.from, 8);
+	REFUSES_OF(conv, conv.from, 64); /* as many as there are columns */
+	REFUSES_OF(conv, conv.to, -1);
+	REFUSES_OF(conv, conv.to, 65);
 	REFUSES_OF(conv, conv.n_tap, 1);
 	REFUSES_OF(conv, conv.n_tap, 65);
 	REFUSES_OF(conv, conv.ahead, -1);

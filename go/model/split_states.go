@@ -50,11 +50,16 @@ func (s *splitting) divideHeads(n, dim int) []int {
 // apiece is the operand of columns from col on, of heads of dim columns of which each rank has those of a cut.
 func apiece(b kernel.Buf, col, dim int, heads []int) operand {
 	n := len(heads) - 1
-	if heads == nil || dim%kernel.Panel != 0 || col%kernel.Panel != 0 {
-		panic("heads of parts of panels")
-	}
 	cut := scaled(heads, col, dim, col+heads[n]*dim)
 	return operand{b, wish{cut[0], cut[n], cut, false}, false}
+}
+
+// ofKeys is the operand of n heads of dim columns, which every rank reads if there is no cut of them.
+func ofKeys(b kernel.Buf, col, dim, n int, cut []int) operand {
+	if cut == nil {
+		return everywhere(b, col, n*dim)
+	}
+	return apiece(b, col, dim, cut)
 }
 
 // everywhere is the operand of n columns from col on that every rank reads.
@@ -82,11 +87,7 @@ func (s *splitting) recurrence(op kernel.Op) (r recurrence, ok bool) {
 		}
 		r.reads = append(r.reads, apiece(op.Src, op.Col[0], op.HeadDim, heads))
 		for _, col := range op.Col[1:] {
-			if groups == nil {
-				r.reads = append(r.reads, everywhere(op.Src, col, op.NGroup*op.StateDim))
-			} else {
-				r.reads = append(r.reads, apiece(op.Src, col, op.StateDim, groups))
-			}
+			r.reads = append(r.reads, ofKeys(op.Src, col, op.StateDim, op.NGroup, groups))
 		}
 		if op.ByChannel {
 			r.reads = append(r.reads, apiece(op.Steps, op.StepCol, op.HeadDim, heads))
@@ -96,30 +97,26 @@ func (s *splitting) recurrence(op kernel.Op) (r recurrence, ok bool) {
 		r.dst, r.at, dim = op.Dst, place{op.Group, op.Offset}, op.HeadDim
 		bytes = func(n int) int { return kernel.ScanBytes(n, op.StateDim, op.HeadDim) }
 	case kernel.Delta:
-		if op.KeyDim%kernel.Panel != 0 {
-			return r, false
-		}
 		each := op.NHead / op.NHeadKey
-		keys := s.divideHeads(op.NHeadKey, each*op.ValueDim)
+		keys := []int(nil)
+		if op.KeyDim%kernel.Panel == 0 {
+			keys = s.divideHeads(op.NHeadKey, each*op.ValueDim)
+		}
 		apart := op.Tiled && each > 1 // the values of a key are not neighbours
-		if heads = scaled(keys, 0, each, op.NHead); apart {
+		if heads = scaled(keys, 0, each, op.NHead); apart || keys == nil {
 			heads = s.divideHeads(op.NHead, op.ValueDim)
 		}
 		if heads == nil {
 			return r, false
 		}
 		for _, col := range op.Col[:2] {
-			if x := everywhere(op.Src, col, op.NHeadKey*op.KeyDim); keys == nil {
-				r.reads = append(r.reads, x)
-			} else {
-				x := apiece(op.Src, col, op.KeyDim, keys)
-				x.all = apart
-				r.reads = append(r.reads, x)
-			}
+			x := ofKeys(op.Src, col, op.KeyDim, op.NHeadKey, keys)
+			x.all = x.all || apart
+			r.reads = append(r.reads, x)
 		}
 		r.reads = append(r.reads, apiece(op.Src, op.Col[2], op.ValueDim, heads))
 		if op.ByChannel {
-			r.reads = append(r.reads, everywhere(op.Gates, 0, op.GateHeads), apiece(op.Gates, op.GateHeads, op.KeyDim, heads))
+			r.reads = append(r.reads, everywhere(op.Gates, 0, op.GateHeads), ofKeys(op.Gates, op.GateHeads, op.KeyDim, op.NHead, keys))
 		} else {
 			r.reads = append(r.reads, everywhere(op.Gates, 0, s.p.Bufs[op.Gates].Width))
 		}
@@ -140,12 +137,16 @@ func (s *splitting) recurrence(op kernel.Op) (r recurrence, ok bool) {
 	case kernel.Decay:
 		each := op.NHead / op.NHeadKey
 		keys := s.divideHeads(op.NHeadKey, each*op.HeadDim)
-		if keys == nil {
+		if heads = scaled(keys, 0, each, op.NHead); keys == nil {
+			heads = s.divideHeads(op.NHead, op.HeadDim)
+		}
+		if heads == nil {
 			return r, false
 		}
-		heads = scaled(keys, 0, each, op.NHead)
-		r.reads = append(r.reads, apiece(op.Src, op.Col[0], op.HeadDim, heads), apiece(op.Src, op.Col[1], op.HeadDim, keys),
-			apiece(op.Src, op.Col[2], op.HeadDim, keys), apiece(op.Decays, 0, op.HeadDim, heads))
+		r.reads = append(r.reads, apiece(op.Src, op.Col[0], op.HeadDim, heads), apiece(op.Decays, 0, op.HeadDim, heads))
+		for _, col := range op.Col[1:] {
+			r.reads = append(r.reads, ofKeys(op.Src, col, op.HeadDim, op.NHeadKey, keys))
+		}
 		r.dst, r.at, dim = op.Dst, place{op.Group, op.Offset}, op.HeadDim
 		bytes = func(n int) int { return kernel.WKVBytes(n, op.HeadDim) }
 	default:
@@ -173,13 +174,12 @@ func (s *splitting) recur(op kernel.Op) {
 		s.each(op)
 		return
 	}
-	for _, x := range r.reads {
-		if x.all {
-			s.need(x.buf, x.from, x.to)
-		} else {
-			s.inPlace(x.buf, x.cut)
-		}
-	}
+	s.exchange(kernel.Everyone, func(x portion) bool {
+		return slices.ContainsFunc(r.reads, func(o operand) bool {
+			mine := !o.all && slices.Equal(x.Cut, o.cut) && !x.apart
+			return x.Dst == o.buf && x.from() < o.to && o.from < x.to() && !mine
+		})
+	})
 	switch o := op.(type) {
 	case kernel.Scan:
 		o = byChannels(o)
@@ -316,7 +316,7 @@ func (s *splitting) convolved(op kernel.Conv) (all []wish) {
 func (s *splitting) stateWishes(ops []kernel.Op, i int, b kernel.Buf, from, to int) (all []wish) {
 	k := i + slices.IndexFunc(ops[i:], func(op kernel.Op) bool { _, ok := s.recurrence(op); return ok })
 	if k < i {
-		return nil
+		return s.gatedWishes(ops[i:], b, from, to)
 	}
 	r, _ := s.recurrence(ops[k])
 	add := func(w wish, by int) {
@@ -362,6 +362,30 @@ func (s *splitting) stateWishes(ops []kernel.Op, i int, b kernel.Buf, from, to i
 	}
 	slices.SortFunc(all, func(a, b wish) int { return a.from - b.from })
 	return withRest(all, from, to)
+}
+
+// gatedWishes is stateWishes for a convolution with gates, of which nothing but that is recurrent.
+func (s *splitting) gatedWishes(ops []kernel.Op, b kernel.Buf, from, to int) (all []wish) {
+	for _, op := range ops {
+		c, ok := op.(kernel.Conv)
+		if !ok || c.Src != b || !c.Gated {
+			continue
+		}
+		cut := s.units(0, c.Cols, kernel.ActBlock)
+		if cut == nil {
+			cut = s.units(0, c.Cols, kernel.Panel)
+		}
+		if cut == nil {
+			return nil
+		}
+		for _, col := range slices.Sorted(slices.Values(c.Col[:])) {
+			if w := scaled(cut, col, 1, col+c.Cols); col >= from && w[s.n] <= to {
+				all = append(all, wish{w[0], w[s.n], w, false})
+			}
+		}
+		return withRest(all, from, to)
+	}
+	return nil
 }
 
 // withRest adds to wishes what is between them, which every rank needs, and joins such that are neighbours.
