@@ -174,9 +174,10 @@ func (m *Embedding) Probabilities() bool { return m.softmax }
 
 // A Text is the tokens of a text to read, or of a pair of texts.
 type Text struct {
-	IDs    []int32
-	Second int      // where the second of a pair begins; 0: it is one text
-	Media  []Medium // in it, for a Loop; others refuse them
+	IDs      []int32
+	Second   int             // where the second of a pair begins; 0: it is one text
+	Media    []Medium        // in it, for a Loop; others refuse them
+	Adapters []ScaledAdapter // that it is read with, by an Engine; a Loop's are those of the request
 }
 
 // Embed calls visit with the vectors of each text in turn. A vector does not depend on the other texts. The
@@ -249,6 +250,9 @@ func (e *Engine) embed(ctx context.Context, texts []Text, pooling nn.Pooling) ([
 			return nil, err
 		}
 		items[i].Seq = e.NewSequence()
+		if err := items[i].Seq.SetAdapters(t.Adapters); err != nil {
+			return nil, err
+		}
 		items[i].Seq.second = t.Second
 		defer items[i].Seq.Close()
 		longest = max(longest, len(t.IDs))

@@ -9,6 +9,7 @@ import (
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model"
+	"github.com/quern-llm/quern/go/model/nn"
 	"github.com/quern-llm/quern/go/train"
 )
 
@@ -43,7 +44,7 @@ type Point struct {
 	Norm float64 `json:"norm,omitzero"` // of the gradient
 	Held float64 `json:"held,omitzero"` // the held-out loss after it, where it was measured
 
-	HeldRight float64 `json:"held_right,omitzero"` // the share of held-out pairs whose better answer is preferred
+	HeldRight float64 `json:"held_right,omitzero"` // the share of held-out examples that are right, see train.Step
 }
 
 // Source is the model's file, of which a Job has its identity, and what computes.
@@ -84,6 +85,9 @@ func New(ctx context.Context, src Source, p *Plan) (_ *Job, err error) {
 		if err != nil {
 			return nil, err
 		}
+		if p.Pooling == nn.PoolNone && !j.model.Has(nn.Logits) {
+			return nil, fmt.Errorf("%s makes no texts; give it texts to compare, or with classes", j.model.Config.Arch)
+		}
 	}
 	if src.Ranks != nil {
 		if err := p.share(src.Ranks.Count()); err != nil {
@@ -115,7 +119,9 @@ func (j *Job) allocate(src Source) (err error) {
 	if err != nil {
 		return err
 	}
-	j.trainer, err = model.NewTrainer(j.model, adapter, model.TrainerConfig{Pool: src.Pool, Budget: src.Budget, MaxTokens: j.MaxTokens, Between: src.Between})
+	j.trainer, err = model.NewTrainer(j.model, adapter, model.TrainerConfig{
+		Pool: src.Pool, Budget: src.Budget, MaxTokens: j.MaxTokens, Pooling: j.Pooling, Between: src.Between,
+	})
 	if err != nil {
 		return err
 	}

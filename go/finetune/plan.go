@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/quern-llm/quern/go/model"
+	"github.com/quern-llm/quern/go/model/nn"
 	"github.com/quern-llm/quern/go/train"
 	"github.com/quern-llm/quern/go/train/data"
 )
@@ -19,6 +20,8 @@ type Plan struct {
 	Learnt    data.Counts  // of Texts
 	HeldOut   data.Counts  // of Held
 	MaxTokens int          // of a chunk
+	Objective train.Objective
+	Pooling   nn.Pooling // of vectors, or of scores; PoolNone: what a model writes is learnt
 	Config    train.Config
 	Every     int // steps between measurements; 0: there is nothing held out
 }
@@ -82,8 +85,17 @@ func NewPairPlan(r *data.Renderer, learn, held []data.Pair, longest int, s Setti
 
 // planFor returns a Plan without texts, and tells the renderer how long these may be.
 func planFor(r *data.Renderer, longest int, s Settings) (*Plan, error) {
-	if err := s.Check(); err != nil {
+	if err := s.complete(longest); err != nil {
 		return nil, err
+	}
+	r.MaxTokens, r.Long = s.Context, s.Long
+	return &Plan{Settings: s, Objective: s.objective()}, nil
+}
+
+// complete checks the settings, and sets the tokens of an example for a model that takes so many, 0 for any number.
+func (s *Settings) complete(longest int) error {
+	if err := s.Check(); err != nil {
+		return err
 	}
 	if s.Context == 0 {
 		s.Context = DefaultContext
@@ -92,10 +104,9 @@ func planFor(r *data.Renderer, longest int, s Settings) (*Plan, error) {
 		}
 	}
 	if longest > 0 && s.Context > longest {
-		return nil, fmt.Errorf("examples of %d tokens: the model was made for %d at most", s.Context, longest)
+		return fmt.Errorf("examples of %d tokens: the model was made for %d at most", s.Context, longest)
 	}
-	r.MaxTokens, r.Long = s.Context, s.Long
-	return &Plan{Settings: s}, nil
+	return nil
 }
 
 // objective returns what a run makes small; nil: the loss of what is learnt.
@@ -109,19 +120,11 @@ func (s *Settings) objective() train.Objective {
 	return nil
 }
 
-// longest returns the tokens of the longest example: a text, or the two of a pair.
+// longest returns the tokens that the longest example takes of a chunk.
 func (p *Plan) longest() (n int) {
-	each := 1
-	if p.Settings.Preference != "" {
-		each = 2
-	}
 	for _, all := range [][]model.Text{p.Texts, p.Held} {
-		for x := range slices.Chunk(all, each) {
-			tokens := 0
-			for _, t := range x {
-				tokens += len(t.Tokens)
-			}
-			n = max(n, tokens)
+		for example := range slices.Chunk(all, p.each()) {
+			n = max(n, p.room(example))
 		}
 	}
 	return n
@@ -138,6 +141,10 @@ func (p *Plan) divide(most int) error {
 		batch = min(max(p.Learnt.Tokens/stepsOfEpoch, leastBatch), topBatch)
 	}
 	p.MaxTokens = min(max(batch, longest), max(s.Context, longest))
+	if p.Pooling != nn.PoolNone { // in one chunk, where they are compared with each other, if memory allows
+		batch = p.compared()
+		p.MaxTokens = max(batch, longest)
+	}
 	if most > 0 {
 		p.MaxTokens = max(min(p.MaxTokens, most), longest)
 	}
@@ -145,7 +152,7 @@ func (p *Plan) divide(most int) error {
 	p.Config = train.Config{
 		Chunks: max((batch+p.MaxTokens/2)/p.MaxTokens, 1), Rate: s.Rate, Least: s.Least, Schedule: s.Schedule,
 		Decay: s.Decay, Clip: s.Clip, Seed: s.Seed, Steps: s.Steps, Beta2: s.Beta2, MuonRate: s.Muon, MuonDecay: s.MuonDecay,
-		Objective: s.objective(),
+		Objective: p.Objective,
 	}
 	if s.Steps == 0 {
 		chunks := train.Chunks(p.Texts, p.Config.Objective, p.MaxTokens, s.Seed, s.Epochs)

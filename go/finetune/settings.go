@@ -24,6 +24,8 @@ type Settings struct {
 	Preference Preference // that pairs of answers are learnt with; empty: examples of one are learnt
 	Beta       float64    // of it; 0: 0.1
 
+	Temperature float64 // of texts that are compared, see train.Contrast; 0: 0.05
+
 	Epochs   int // over the examples, unless Steps says otherwise
 	Steps    int // 0: as many as Epochs are
 	Context  int // most tokens of an example; 0: DefaultContext, or the model's if that is shorter

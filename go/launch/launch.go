@@ -9,12 +9,14 @@ package launch
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/quern-llm/quern/go/draft"
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/model"
+	"github.com/quern-llm/quern/go/model/nn"
 	"github.com/quern-llm/quern/go/reading"
 )
 
@@ -220,6 +222,15 @@ func (m *Model) NewSequence() (*engine.Sequence, error) {
 		return nil, fmt.Errorf("--lora: %w", err)
 	}
 	return s, nil
+}
+
+// Embed is the Engine's Embed with the model's adapters.
+func (m *Model) Embed(ctx context.Context, texts []engine.Text, pooling nn.Pooling, visit func(text int, vectors [][]float32) error) error {
+	read := slices.Clone(texts)
+	for i := range read {
+		read[i].Adapters = m.Adapters
+	}
+	return m.Engine.Embed(ctx, read, pooling, visit)
 }
 
 // Warning says that the context is longer than the texts that the model was trained with, or was to be longer

@@ -18,6 +18,7 @@ import (
 // classifyFlags are the flags of "quern classify".
 type classifyFlags struct {
 	model modelFlags
+	lora  adapterFlags
 	text  textFlag
 	pair  string
 	json  bool
@@ -48,6 +49,7 @@ token, and an empty one after each text.`,
 	fs.Lookup("prompt").Usage = "`TEXTS`, one per line"
 	f.model.define(fs)
 	f.model.defineContext(fs, -1, 0, "tokens of a text at most; 0 is what the model was trained for (default: that, up to 4096)")
+	f.lora.define(fs)
 	fs.StringVar(&f.pair, "text-pair", "", "second `TEXT` of a pair with each of the texts")
 	fs.BoolVar(&f.json, "json", false, "print JSON with all probabilities")
 	return cmd
@@ -68,12 +70,11 @@ func (f *classifyFlags) run(cmd *cobra.Command, texts []string) error {
 		}
 		texts = strings.Split(strings.TrimSuffix(all, "\n"), "\n")
 	}
-	head, err := f.model.readHead()
+	head, err := f.model.readAdapted(&f.lora)
 	if err != nil {
 		return err
 	}
 	defer head.Close()
-	head.Settings.Vectors = true
 	m, err := f.model.open(head, cmd.ErrOrStderr())
 	if err != nil {
 		return err
@@ -133,7 +134,7 @@ func (f *classifyFlags) classify(cmd *cobra.Command, head *launch.Head, m *launc
 	var all struct {
 		Results []classified `json:"results"`
 	}
-	err := m.Engine.Embed(cmd.Context(), read, pooling, func(i int, rows [][]float32) error {
+	err := m.Embed(cmd.Context(), read, pooling, func(i int, rows [][]float32) error {
 		if pooling == nn.PoolRank {
 			all.Results = append(all.Results, of(i, texts[i], rows[0]))
 			return nil

@@ -23,6 +23,7 @@ var poolings = map[string]nn.Pooling{
 func newEmbedCommand() *cobra.Command {
 	var (
 		model                      modelFlags
+		adapters                   adapterFlags
 		text                       textFlag
 		pooling, format, separator string
 		prompt                     string
@@ -61,12 +62,11 @@ number that is not 0, and keep their length unless --embd-normalize is given.`,
 				}
 				texts = strings.Split(strings.TrimSuffix(all, separator), separator)
 			}
-			head, err := model.readHead()
+			head, err := model.readAdapted(&adapters)
 			if err != nil {
 				return err
 			}
 			defer head.Close()
-			head.Settings.Vectors = true
 			prompts := &head.Config.Prompts
 			before, ok := prompts.Text(cmp.Or(prompt, prompts.Default))
 			if prompt != "" && !ok {
@@ -94,7 +94,7 @@ number that is not 0, and keep their length unless --embd-normalize is given.`,
 				normalize = -1
 			}
 			w := newVectorWriter(cmd.OutOrStdout(), format, pool.Sparse())
-			err = eng.Embed(cmd.Context(), read, pool, func(_ int, vectors [][]float32) error {
+			err = m.Embed(cmd.Context(), read, pool, func(_ int, vectors [][]float32) error {
 				for _, v := range vectors {
 					if pool != nn.PoolRank {
 						engine.Normalize(v, normalize)
@@ -116,6 +116,7 @@ number that is not 0, and keep their length unless --embd-normalize is given.`,
 	fs.Lookup("prompt").Usage = "`TEXTS`, one per line"
 	model.define(fs)
 	model.defineContext(fs, -1, 0, "tokens of a text at most; 0 is what the model was trained for (default: that, up to 4096)")
+	adapters.define(fs)
 	choiceVar(fs, &pooling, "pooling", "", slices.Sorted(maps.Keys(poolings)), "pooling of token vectors")
 	fs.StringVar(&prompt, "prompt-name", "", "name of the text of the model, such as query, that is put before each (default: the file's, if it names one)")
 	intVar(fs, &normalize, "embd-normalize", "", engine.Euclidean, -1, 1<<15, "norm that scales vectors to length 1: 2 is Euclidean, 1 the sum, -1 none; 0 scales the largest number to 32760")

@@ -72,6 +72,9 @@ Of conversations, which the model's chat template writes, only the answers are l
 From pairs of a better and a worse answer, in OpenAI's format or as {"prompt", "chosen",
 "rejected"}, the model learns to prefer the better (DPO, or --objective orpo).
 
+Embedding models and rerankers learn from {"query", "positive", "negatives"} and
+{"sentence1", "sentence2", "score"}, classifiers from {"text", "label"}.
+
 Before anything is trained, the first examples are shown, with what is learnt in
 colour, and how long it will take. A part of the examples is held out: their loss says
 when to stop, and the best adapter is kept. On Ctrl-C the run is saved beside OUT, and
@@ -100,6 +103,7 @@ when to stop, and the best adapter is kept. On Ctrl-C the run is saved beside OU
 	}
 	choiceVar(fs, &f.format, "format", string(data.Auto), formats, "format of the examples")
 	choiceVar(fs, &f.objective, "objective", autoObjective, objectives, "what is learnt; of pairs of answers, auto is dpo")
+	numberVar(fs, &s.Temperature, "temperature", 0.05, 1e-3, 1e3, "temperature of cosines of texts that are compared with each other")
 	numberVar(fs, &s.Beta, "beta", 0.1, 1e-6, 1000, "beta of dpo and orpo")
 	intVar(fs, &s.Epochs, "epochs", "", s.Epochs, 1, 10_000, "times that all examples are learnt")
 	intVar(fs, &s.Steps, "steps", "", 0, 0, 1<<24, "steps in all, instead of --epochs")
@@ -269,12 +273,6 @@ func (f *finetuneFlags) run(cmd *cobra.Command) error {
 
 // plan reads the examples, and divides them into steps.
 func (f *finetuneFlags) plan(cmd *cobra.Command, head *launch.Head, r *data.Renderer) (*finetune.Plan, error) {
-	var warning string
-	var err error
-	r.Tokenizer = head.Tokenizer
-	if r.Template, warning, err = head.Template(f.template.settings()); err != nil {
-		return nil, err
-	}
 	learn, err := data.Read(f.data, data.Format(f.format))
 	if err != nil {
 		return nil, err
@@ -285,13 +283,25 @@ func (f *finetuneFlags) plan(cmd *cobra.Command, head *launch.Head, r *data.Rend
 			return nil, err
 		}
 	}
+	s := &f.settings
+	if held.Len() > 0 && held.Kind() != learn.Kind() {
+		return nil, fmt.Errorf("--val-data has %s, and --data %s", held.Kind(), learn.Kind())
+	}
+	if len(learn.Compared) > 0 {
+		if f.objective != autoObjective {
+			return nil, fmt.Errorf("--objective %s is of answers, and --data has %s", f.objective, learn.Kind())
+		}
+		return finetune.NewComparison(encoderOf(head), learn.Compared, held.Compared, head.Config.NCtx, *s)
+	}
+	var warning string
+	r.Tokenizer = head.Tokenizer
+	if r.Template, warning, err = head.Template(f.template.settings()); err != nil {
+		return nil, err
+	}
 	if learn.HasChats() && warning != "" {
 		notes(cmd.ErrOrStderr())(warning)
 	}
-	s := &f.settings
 	switch pairs := len(learn.Pairs) > 0; {
-	case len(f.held) > 0 && pairs != (len(held.Pairs) > 0):
-		return nil, errors.New("--data and --val-data: examples and pairs of answers; give the same of both")
 	case pairs && f.objective == "answers":
 		return nil, errors.New("pairs of a better and a worse answer are learnt from by --objective dpo or orpo")
 	case pairs && f.objective == autoObjective:

@@ -13,6 +13,7 @@ import (
 	"github.com/quern-llm/quern/go/finetune"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model"
+	"github.com/quern-llm/quern/go/model/nn"
 	"github.com/quern-llm/quern/go/tokenizer"
 	"github.com/quern-llm/quern/go/train"
 	"github.com/quern-llm/quern/go/train/data"
@@ -40,7 +41,11 @@ func showExamples(w io.Writer, tok *tokenizer.Tokenizer, p *finetune.Plan, n int
 		if pairs {
 			what = fmt.Sprintf("pair %d, %s", i/2+1, []string{"the better", "the worse"}[i%2])
 		}
-		fmt.Fprintf(w, "--- %s: %s; learnt: %s\n", what, plural(len(x.Tokens), "token"), begin+"so"+end)
+		line := fmt.Sprintf("--- %s: %s; learnt: %s", what, plural(len(x.Tokens), "token"), begin+"so"+end)
+		if p.Pooling != nn.PoolNone {
+			line = fmt.Sprintf("--- text %d: %s", i+1, plural(len(x.Tokens), "token"))
+		}
+		fmt.Fprintln(w, line)
 		fmt.Fprintln(w, shownText(tok, x, begin, end))
 	}
 	if n > 0 {
@@ -170,7 +175,10 @@ func (t *training) step(s train.Step) {
 
 func (t *training) held(p finetune.Point, best bool) {
 	held := fmt.Sprintf("held-out loss %.4f", p.Held)
-	if t.job.Settings.Preference != "" && p.Step > 0 {
+	switch {
+	case t.job.Pooling != nn.PoolNone:
+		held += fmt.Sprintf(" (%.0f %% right)", 100*p.HeldRight)
+	case t.job.Settings.Preference != "" && p.Step > 0:
 		held += fmt.Sprintf(" (%.0f %% preferred)", 100*p.HeldRight)
 	}
 	line := fmt.Sprintf("step %d of %d: %s", p.Step, t.job.Config.Steps, held)
@@ -217,7 +225,7 @@ func (f *finetuneFlags) summary(w io.Writer, job *finetune.Job, bytes int64) err
 	fmt.Fprintf(w, "%s: %s, of step %d\n", visible(f.out), mem.FormatBytes(uint64(bytes)), step)
 	if base, ok := job.Base(); ok {
 		fmt.Fprintf(w, "held-out loss: %.4f without the adapter, %.4f with it", base, job.Best)
-		if job.Settings.Preference == "" {
+		if job.Objective == nil {
 			fmt.Fprintf(w, " (perplexity %.2f, %.2f)", math.Exp(base), math.Exp(job.Best))
 		}
 		fmt.Fprintln(w)
@@ -229,8 +237,22 @@ func (f *finetuneFlags) summary(w io.Writer, job *finetune.Job, bytes int64) err
 		_, err := fmt.Fprintf(w, "to use it here: quern convert %s --base CHECKPOINT -o adapter.gguf\n", quoted(f.out))
 		return err
 	}
-	_, err := fmt.Fprintf(w, "to use it: quern chat -m %s --lora %s\n", quoted(f.model), quoted(f.out))
+	_, err := fmt.Fprintf(w, "to use it: quern %s -m %s --lora %s\n", use(job.Plan), quoted(f.model), quoted(f.out))
 	return err
+}
+
+// use is the command that a plan's adapter is for.
+func use(p *finetune.Plan) string {
+	switch p.Objective.(type) {
+	case train.Classes:
+		return "classify"
+	case train.Ranking:
+		return "rerank"
+	}
+	if p.Pooling != nn.PoolNone {
+		return "embed"
+	}
+	return "chat"
 }
 
 // quoted is an argument as a shell takes it.

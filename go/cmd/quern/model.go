@@ -263,6 +263,19 @@ func (f *modelFlags) readHead() (*launch.Head, error) {
 	return f.files.ReadHead(f.path, s)
 }
 
+// readAdapted is readHead of a model that reads texts, with its adapters.
+func (f *modelFlags) readAdapted(a *adapterFlags) (*launch.Head, error) {
+	s, err := f.settings()
+	if err != nil {
+		return nil, err
+	}
+	s.Vectors = true
+	if s.Adapters, err = a.list(); err != nil {
+		return nil, err
+	}
+	return f.files.ReadHead(f.path, s)
+}
+
 // readWith is readHead with what drafts for the model, its adapters and its projector.
 func (f *modelFlags) readWith(d *draftFlags, a *adapterFlags, p *projectorFlags) (*launch.Head, error) {
 	s, err := f.settings()

@@ -19,6 +19,7 @@ import (
 // rerankFlags are the flags of "quern rerank".
 type rerankFlags struct {
 	model   modelFlags
+	lora    adapterFlags
 	text    textFlag
 	pooling string
 	top     int
@@ -49,6 +50,7 @@ them.`,
 	fs.Lookup("prompt").Usage = "`DOCUMENTS`, one per line"
 	f.model.define(fs)
 	f.model.defineContext(fs, -1, 0, "tokens of a query and a document at most; 0 is what the model was trained for (default: that, up to 4096)")
+	f.lora.define(fs)
 	choiceVar(fs, &f.pooling, "pooling", "", slices.Sorted(maps.Keys(poolings)), "pooling of token vectors; rank is the file's classifier (default: rank if there is one)")
 	intVar(fs, &f.top, "top-n", "", 0, 0, 1<<30, "how many of the best to print; 0 is all")
 	fs.BoolVar(&f.json, "json", false, "print JSON, as POST /v1/rerank does")
@@ -70,12 +72,11 @@ func (f *rerankFlags) run(cmd *cobra.Command, query string, documents []string) 
 		}
 		documents = strings.Split(strings.TrimSuffix(all, "\n"), "\n")
 	}
-	head, err := f.model.readHead()
+	head, err := f.model.readAdapted(&f.lora)
 	if err != nil {
 		return err
 	}
 	defer head.Close()
-	head.Settings.Vectors = true
 	m, err := f.model.open(head, cmd.ErrOrStderr())
 	if err != nil {
 		return err
@@ -121,7 +122,7 @@ func (f *rerankFlags) scores(cmd *cobra.Command, head *launch.Head, m *launch.Mo
 		}
 	}
 	vectors := make([][][]float32, len(texts))
-	if err := m.Engine.Embed(cmd.Context(), read, pooling, func(i int, v [][]float32) error {
+	if err := m.Embed(cmd.Context(), read, pooling, func(i int, v [][]float32) error {
 		vectors[i] = v
 		return nil
 	}); err != nil {

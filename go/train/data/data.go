@@ -1,5 +1,5 @@
-// Package data reads what a model is to learn from: conversations, prompts with their completions, texts, and pairs of a
-// better and a worse answer. It renders them to tokens with the weight of each in the loss, as the model sees them when it
+// Package data reads what a model is to learn from: conversations, prompts with their completions, texts, pairs of a
+// better and a worse answer, and texts to compare. It renders them to tokens with the weight of each in the loss, as the model sees them when it
 // is served. Files come from strangers: sizes are checked before anything is allocated, and each error names the file, the
 // line and the field.
 package data
@@ -47,10 +47,25 @@ type Pair struct {
 	Chosen, Rejected Example
 }
 
-// A Set is what files hold: either examples or pairs.
+// A Set is what files hold: examples, pairs, or comparisons.
 type Set struct {
 	Examples []Example
 	Pairs    []Pair
+	Compared []Comparison
+}
+
+// Len returns how many there are.
+func (s *Set) Len() int { return len(s.Examples) + len(s.Pairs) + len(s.Compared) }
+
+// Kind returns what they are, for messages.
+func (s *Set) Kind() string {
+	switch {
+	case len(s.Pairs) > 0:
+		return "pairs of a better and a worse answer"
+	case len(s.Compared) > 0:
+		return "texts to compare, or with classes"
+	}
+	return "texts and answers"
 }
 
 // HasChats reports whether there are conversations, which need a template.
@@ -76,7 +91,7 @@ func Read(paths []string, f Format) (*Set, error) {
 			return nil, err
 		}
 	}
-	if len(r.set.Examples)+len(r.set.Pairs) == 0 {
+	if r.set.Len() == 0 {
 		return nil, fmt.Errorf("%s: no examples", strings.Join(paths, ", "))
 	}
 	return r.set, nil
@@ -88,7 +103,7 @@ func ReadFrom(in io.Reader, name string, f Format) (*Set, error) {
 	if err := r.read(in, name); err != nil {
 		return nil, err
 	}
-	if len(r.set.Examples)+len(r.set.Pairs) == 0 {
+	if r.set.Len() == 0 {
 		return nil, fmt.Errorf("%s: no examples", name)
 	}
 	return r.set, nil
@@ -232,10 +247,14 @@ func (r *reader) add(where string, rec record) error {
 		p.Where, p.Chosen.Where, p.Rejected.Where = where, where, where
 		r.set.Pairs = append(r.set.Pairs, *p)
 	}
-	switch {
-	case len(r.set.Examples) > 0 && len(r.set.Pairs) > 0:
-		return fmt.Errorf("%s: pairs of answers and examples together; give the one or the other", where)
-	case len(r.set.Examples)+len(r.set.Pairs) > MaxCount:
+	for _, x := range rec.compared {
+		x.Where = where
+		r.set.Compared = append(r.set.Compared, x)
+	}
+	switch n := r.set.Len(); {
+	case n > max(len(r.set.Examples), len(r.set.Pairs), len(r.set.Compared)):
+		return fmt.Errorf("%s: answers, pairs of answers, and texts that are compared together; give one kind", where)
+	case n > MaxCount:
 		return fmt.Errorf("%s: more than %d examples", where, MaxCount)
 	}
 	return nil

@@ -28,10 +28,13 @@ const (
 	Plain      Format = "plain"      // a file is a text
 	Preference Format = "preference" // OpenAI's pairs: {"input": {"messages"}, "preferred_output", "non_preferred_output"}
 	Chosen     Format = "chosen"     // pairs: {"prompt", "chosen", "rejected"}: texts, or lists of messages
+	Ranked     Format = "ranked"     // {"query" or "anchor", "positive" or "pos", "negatives", "negative" or "neg", "margin"}
+	Scored     Format = "scored"     // {"sentence1", "sentence2", "score"}
+	Classified Format = "classified" // {"text", "label"}
 )
 
 // Formats are all formats, in the order in which they are told apart.
-var Formats = []Format{Auto, Chat, ShareGPT, Preference, Chosen, Completion, Alpaca, Text, Plain}
+var Formats = []Format{Auto, Chat, ShareGPT, Preference, Chosen, Completion, Alpaca, Ranked, Scored, Classified, Text, Plain}
 
 // ParseFormat returns the format of a name.
 func ParseFormat(name string) (Format, error) {
@@ -45,10 +48,12 @@ func ParseFormat(name string) (Format, error) {
 	return "", fmt.Errorf("%q is no format, want one of %s", name, strings.Join(names, " "))
 }
 
-// marks has the fields by which a format is told.
-var marks = map[Format][]string{
-	Chat: {"messages"}, ShareGPT: {"conversations"}, Preference: {"preferred_output"}, Chosen: {"chosen", "rejected"},
-	Completion: {"prompt", "completion"}, Alpaca: {"instruction", "output"}, Text: {"text"},
+// marks has the fields by which a format is told, in one or several ways.
+var marks = map[Format][][]string{
+	Chat: {{"messages"}}, ShareGPT: {{"conversations"}}, Preference: {{"preferred_output"}}, Chosen: {{"chosen", "rejected"}},
+	Completion: {{"prompt", "completion"}}, Alpaca: {{"instruction", "output"}},
+	Ranked: {{"query", "positive"}, {"anchor", "positive"}, {"query", "pos"}},
+	Scored: {{"sentence1", "sentence2"}}, Classified: {{"text", "label"}}, Text: {{"text"}},
 }
 
 // detect returns the format of a record.
@@ -58,18 +63,22 @@ func detect(value jsontext.Value) (Format, error) {
 		return "", err
 	}
 	for _, f := range Formats {
-		if want := marks[f]; want != nil && !slices.ContainsFunc(want, func(name string) bool { return fields[name] == nil }) {
-			return f, nil
+		for _, want := range marks[f] {
+			if !slices.ContainsFunc(want, func(name string) bool { return fields[name] == nil }) {
+				return f, nil
+			}
 		}
 	}
 	return "", errors.New(`no known fields, want "messages", "conversations", "prompt" and "completion", "text", ` +
-		`"instruction" and "output", "chosen" and "rejected", or "preferred_output" and "non_preferred_output"`)
+		`"instruction" and "output", "chosen" and "rejected", "preferred_output" and "non_preferred_output", ` +
+		`"query" and "positive", "sentence1" and "sentence2", or "text" and "label"`)
 }
 
 // A record is what a line holds.
 type record struct {
 	examples []Example
 	pair     *Pair
+	compared []Comparison
 }
 
 func (f Format) parse(value jsontext.Value) (rec record, err error) {
@@ -90,6 +99,17 @@ func (f Format) parse(value jsontext.Value) (rec record, err error) {
 		return rec, err
 	case Chosen:
 		rec.pair, err = parseChosen(value)
+		return rec, err
+	case Ranked:
+		rec.compared, err = parseRanked(value)
+		return rec, err
+	case Scored, Classified:
+		parse := parseScored
+		if f == Classified {
+			parse = parseClassified
+		}
+		rec.compared = make([]Comparison, 1)
+		rec.compared[0], err = parse(value)
 		return rec, err
 	default:
 		return rec, fmt.Errorf("records of the format %q are none", f)

@@ -1,0 +1,217 @@
+package finetune
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/quern-llm/quern/go/model"
+	"github.com/quern-llm/quern/go/model/nn"
+	"github.com/quern-llm/quern/go/train"
+	"github.com/quern-llm/quern/go/train/data"
+)
+
+// An Encoder makes tokens of texts, as a model that makes vectors or scores is given them when it is served.
+type Encoder struct {
+	Config *nn.Config
+	// Query and Document encode a text that is compared, Text one with classes.
+	Query, Document, Text func(text string) []int32
+	// Pair encodes a query with a document, and says where the second text begins, 0 where it is all one.
+	Pair func(query, document string) (ids []int32, second int, err error)
+}
+
+// standIns is how many answers to other queries a reranker tells from the answer, where data have no texts that are none.
+const standIns = 4
+
+// How many examples a step has where Settings leave it open: a part of all of them, within limits.
+const (
+	stepsOfComparisons = 16
+	leastExamples      = 8
+	mostExamples       = 64
+)
+
+// NewComparison plans the training of a model of vectors or scores: of a classifier by classes; of a reranker, whose file says
+// that it scores, by ranks; of an embedding model by ranks or cosines.
+func NewComparison(e *Encoder, learn, held []data.Comparison, longest int, s Settings) (*Plan, error) {
+	if s.Context == 0 { // as sentence-transformers cuts texts
+		s.Context = min(e.Config.MaxText, longest)
+	}
+	if err := s.complete(longest); err != nil {
+		return nil, err
+	}
+	if len(held) == 0 {
+		learn, held = data.SplitCompared(learn, s.Share)
+	}
+	p := &Plan{Settings: s, Pooling: poolingOf(e.Config)}
+	c, err := p.comparing(e.Config, append(slices.Clone(learn), held...))
+	if err != nil {
+		return nil, err
+	}
+	if p.Texts, p.Learnt, err = c.texts(e, learn, s.Context); err != nil {
+		return nil, err
+	}
+	if p.Held, p.HeldOut, err = c.texts(e, held, s.Context); err != nil {
+		return nil, err
+	}
+	return p, p.divide(0)
+}
+
+// poolingOf returns the pooling with which the model is served.
+func poolingOf(c *nn.Config) nn.Pooling {
+	switch {
+	case c.Pooling != nn.PoolUnset && c.Pooling != nn.PoolNone:
+		return c.Pooling
+	case c.BothWays:
+		return nn.PoolMean
+	}
+	return nn.PoolLast
+}
+
+// comparing is what texts are made of comparisons.
+type comparing struct {
+	paired    bool     // each document is encoded with its query
+	documents int      // of each
+	borrowed  int      // of these, answers to other queries
+	classes   []string // of the classifier
+}
+
+// comparing decides which objective learns from the comparisons, which are of one kind.
+func (p *Plan) comparing(c *nn.Config, all []data.Comparison) (to comparing, err error) {
+	least := len(all[0].Documents)
+	for _, x := range all {
+		if x.Classed != all[0].Classed || (x.Score == nil) != (all[0].Score == nil) || x.Score != nil && len(x.Documents) != least {
+			return to, fmt.Errorf("%s: another kind of record than %s is", x.Where, all[0].Where)
+		}
+		least = min(least, len(x.Documents))
+	}
+	to.documents = least
+	scores := c.Classifier.NScore > 0 && !c.Classifier.Tokens
+	switch {
+	case all[0].Classed && !scores:
+		return to, errors.New("texts with classes, and the model has no classifier of texts")
+	case all[0].Classed:
+		p.Pooling, p.Objective = nn.PoolRank, train.Classes{Several: c.Classifier.Several}
+		if to.classes = c.Classifier.Labels; to.classes == nil {
+			for i := range c.Classifier.NScore {
+				to.classes = append(to.classes, strconv.Itoa(i))
+			}
+		}
+	case all[0].Score != nil && p.Pooling == nn.PoolRank:
+		return to, errors.New("cosines and margins are of vectors, and the model scores pairs of texts; give queries with texts that answer them, and texts that do not")
+	case all[0].Score != nil && least == 1:
+		p.Objective = train.Similarity{}
+	case all[0].Score != nil:
+		p.Objective = train.MarginMSE{}
+	case p.Pooling == nn.PoolRank:
+		to.paired = true
+		if least == 1 {
+			if to.borrowed = min(standIns, len(all)-1); to.borrowed < 1 {
+				return to, errors.New("a single query with its answer, and no text that is none")
+			}
+			to.documents += to.borrowed
+		}
+		p.Objective = train.Ranking{Texts: to.documents}
+	default:
+		p.Objective = train.Contrast{Texts: 1 + least, Temperature: p.Settings.Temperature}
+	}
+	return to, nil
+}
+
+// texts encodes comparisons. Texts of more than most tokens are cut.
+func (to comparing) texts(e *Encoder, all []data.Comparison, most int) (texts []model.Text, c data.Counts, err error) {
+	add := func(x model.Text) {
+		c.Longest = max(c.Longest, len(x.Tokens))
+		if n := len(x.Tokens); n > most { // what closes a text, such as [SEP], stays
+			x.Tokens = append(slices.Clone(x.Tokens[:most-1]), x.Tokens[n-1])
+			c.Cut++
+		}
+		if x.Second >= len(x.Tokens) {
+			x.Second = 0
+		}
+		x.Weights = make([]float32, len(x.Tokens)) // no token is learnt
+		c.Tokens += len(x.Tokens)
+		texts = append(texts, x)
+	}
+	for i, x := range all {
+		c.Examples++
+		documents := slices.Clone(x.Documents[:min(to.documents, len(x.Documents))])
+		for k := 1; len(documents) < to.documents; k++ { // those that follow, in a circle
+			other := all[(i+k)%len(all)].Documents[0]
+			if k <= len(all) && (slices.Contains(documents, other) || all[(i+k)%len(all)].Query == x.Query) {
+				continue
+			}
+			documents = append(documents, other)
+		}
+		switch {
+		case x.Classed:
+			labels, err := to.labels(&x)
+			if err != nil {
+				return nil, c, fmt.Errorf("%s: %w", x.Where, err)
+			}
+			add(model.Text{Tokens: e.Text(x.Query), Labels: labels})
+		case to.paired:
+			for _, d := range documents {
+				ids, second, err := e.Pair(x.Query, d)
+				if err != nil {
+					return nil, c, fmt.Errorf("%s: %w", x.Where, err)
+				}
+				add(model.Text{Tokens: ids, Second: second})
+			}
+		default:
+			query := model.Text{Tokens: e.Query(x.Query)}
+			if x.Score != nil {
+				query.Labels = []float32{float32(*x.Score)}
+			}
+			add(query)
+			for _, d := range documents {
+				add(model.Text{Tokens: e.Document(d)})
+			}
+		}
+	}
+	c.Texts, c.Learnt = len(texts), c.Tokens
+	return texts, c, nil
+}
+
+// labels returns the share of each class of the model in a text's.
+func (to comparing) labels(x *data.Comparison) ([]float32, error) {
+	labels := make([]float32, len(to.classes))
+	for _, name := range x.Classes {
+		at := slices.Index(to.classes, name)
+		if n, err := strconv.Atoi(name); at < 0 && err == nil && n >= 0 && n < len(to.classes) {
+			at = n
+		}
+		if at < 0 {
+			return nil, fmt.Errorf("label %.40q is none of the model's: %.200q", name, to.classes)
+		}
+		labels[at] = 1
+	}
+	return labels, nil
+}
+
+// each is how many texts an example has.
+func (p *Plan) each() int {
+	if p.Objective == nil {
+		return 1
+	}
+	return p.Objective.Each()
+}
+
+// room returns the tokens that examples take of a chunk, which has twice as many blocks of keys and values as its tokens fill.
+func (p *Plan) room(texts []model.Text) int {
+	tokens, blocks := 0, 0
+	for _, x := range texts {
+		tokens, blocks = tokens+len(x.Tokens), blocks+model.KVBlocks(len(x.Tokens))
+	}
+	return max(tokens, model.WholeBlocks(1)*((blocks+1)/2))
+}
+
+// compared returns the tokens of a step of texts that are compared.
+func (p *Plan) compared() int {
+	if p.Settings.Batch > 0 {
+		return p.Settings.Batch
+	}
+	n := len(p.Texts) / p.each()
+	examples := min(max(n/stepsOfComparisons, leastExamples), mostExamples, n)
+	return (p.room(p.Texts)*examples + n - 1) / n
+}
