@@ -131,6 +131,9 @@ func (t *Trainer) init(c TrainerConfig) error {
 	}
 	t.targets = kernel.NewTargets(c.MaxTokens)
 	if c.Pooling != nn.PoolNone {
+		if t.Adapter.whole != nil {
+			return fmt.Errorf("all weights of %s cannot be trained for vectors or scores, whose gradients adapters alone have; train an adapter", t.m.Config.Arch)
+		}
 		if t.pooling, err = newPooling(t.m, c.Pooling); err != nil {
 			return err
 		}
@@ -317,6 +320,9 @@ var ErrNotFinite = errors.New("the loss is not a finite number")
 // its tokens or, with a Pooling, its vector, or the classifier's scores; base: without the adapter. They do not depend on the company. Once stop
 // (may be nil) is set, it ends before the next layer with ErrStopped.
 func (t *Trainer) Outcomes(texts []Text, base bool, stop *kernel.Stop) ([][]float64, error) {
+	if base && !t.HasBase() {
+		return nil, errors.New("all weights are trained, so there is no model without an adapter")
+	}
 	if err := t.forward(texts, base, false, stop); err != nil {
 		return nil, err
 	}
@@ -380,6 +386,9 @@ func (t *Trainer) Descend(texts []Text, judge func(outcomes [][]float64) (gradie
 	}
 	return t.backward(stop)
 }
+
+// HasBase reports whether there is a model without the adapter: all weights are not trained.
+func (t *Trainer) HasBase() bool { return t.Adapter.whole == nil }
 
 // errPooled reports a loss of tokens asked of a Trainer of vectors.
 var errPooled = errors.New("texts come to vectors, which have no loss by themselves")

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/quern-llm/quern/go/internal/exactmath"
@@ -80,6 +81,9 @@ func checkExamples(t *model.Trainer, texts []model.Text, o Objective) error {
 			return fmt.Errorf("texts %d to %d have %d tokens together, and a chunk has room for %d of as many texts",
 				i+1, i+each, tokens, t.MaxTokens())
 		}
+	}
+	if o.Base() && !t.HasBase() {
+		return errors.New("the objective compares with the model without an adapter, and all weights are trained; train an adapter, or by ORPO")
 	}
 	return o.Check(texts, t.Width())
 }
