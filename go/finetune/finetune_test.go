@@ -3,8 +3,10 @@ package finetune_test
 import (
 	"bytes"
 	"context"
+	"encoding/xml"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -261,5 +263,34 @@ func TestMemory(t *testing.T) {
 	}
 	if speed, left, err := j.Measure(t.Context()); err != nil || speed <= 0 || left <= 0 {
 		t.Errorf("%v tokens/s, %v: %v", speed, left, err)
+	}
+}
+
+// The picture of a run's losses is well-formed, whatever these are, and the table has a line for each step.
+func TestCurve(t *testing.T) {
+	var many []finetune.Point
+	for i := range 100_000 {
+		many = append(many, finetune.Point{Step: i + 1, Loss: 3 / float64(i+1), Rate: 1e-4, Norm: 1})
+	}
+	for _, points := range [][]finetune.Point{nil, {{Step: 0, Held: 2.5}}, {{Step: 1, Loss: 1}}, {{Step: 0, Held: 3}, {Step: 1, Loss: 2, Held: 2.5}, {Step: 2, Loss: 1e9}}, many} {
+		var svg, csv bytes.Buffer
+		n, err := finetune.WriteSVG(&svg, "a <title> & more", points)
+		if err != nil || n != int64(svg.Len()) || n > 200_000 {
+			t.Fatalf("%d bytes, %v", n, err)
+		}
+		d := xml.NewDecoder(&svg)
+		for {
+			if _, err := d.Token(); err == io.EOF {
+				break
+			} else if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if strings.Contains(svg.String(), "NaN") || strings.Contains(svg.String(), "Inf") {
+			t.Error("coordinates that are no numbers")
+		}
+		if _, err := finetune.WriteCSV(&csv, points); err != nil || strings.Count(csv.String(), "\n") != len(points)+1 {
+			t.Errorf("%v: %.100q", err, csv.String())
+		}
 	}
 }

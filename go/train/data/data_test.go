@@ -2,6 +2,7 @@ package data_test
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -146,6 +147,27 @@ func TestErrorsNameThePlace(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A record without an end is refused before it is in memory as a whole.
+func TestGiantRecord(t *testing.T) {
+	giant := io.MultiReader(strings.NewReader(`{"text":"a"}`+"\n"+`{"text":"`), io.LimitReader(endless{}, 1<<40))
+	if _, err := data.ReadFrom(giant, "f", data.Auto); err == nil || !strings.Contains(err.Error(), "f:2: a record of more than") {
+		t.Error(err)
+	}
+	if _, err := data.ReadFrom(io.LimitReader(endless{}, 1<<40), "f", data.Auto); err == nil || !strings.Contains(err.Error(), "f: a text of more than") {
+		t.Error(err)
+	}
+}
+
+// endless is a text without an end.
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = 'x'
+	}
+	return len(p), nil
 }
 
 func TestFilesAndFolders(t *testing.T) {

@@ -307,17 +307,9 @@ func (r *Renderer) conversation(x *Example) (texts []model.Text, err error) {
 		if !x.Turns[i].Learn {
 			continue
 		}
-		prompt, err := r.prompt(x, i)
+		prompt, whole, err := r.answer(x, i)
 		if err != nil {
 			return nil, err
-		}
-		whole, err := r.whole(x, i+1)
-		if err != nil {
-			return nil, err
-		}
-		if !strings.HasPrefix(whole.Text, prompt.Text) || len(whole.Text) == len(prompt.Text) {
-			return nil, fmt.Errorf("messages.%d: the model's chat template writes an answer otherwise than its prompt begins it, "+
-				"so what is to be learnt cannot be told; --chat-template gives another", i)
 		}
 		if !strings.HasPrefix(prompt.Text, p.text) {
 			texts = append(texts, p.take())
@@ -329,10 +321,30 @@ func (r *Renderer) conversation(x *Example) (texts []model.Text, err error) {
 	return append(texts, p.take()), nil
 }
 
+// withoutThinking has templates with a choice begin answers as they write those without a thought.
+var withoutThinking = map[string]json.RawMessage{"enable_thinking": json.RawMessage("false")}
+
+// answer renders a conversation up to turn i, and with it.
+func (r *Renderer) answer(x *Example, i int) (prompt, whole chat.Prompt, err error) {
+	for _, variables := range []map[string]json.RawMessage{nil, withoutThinking} {
+		if prompt, err = r.prompt(x, i, variables); err != nil {
+			return prompt, whole, err
+		}
+		if whole, err = r.whole(x, i+1, variables); err != nil {
+			return prompt, whole, err
+		}
+		if strings.HasPrefix(whole.Text, prompt.Text) && len(whole.Text) > len(prompt.Text) {
+			return prompt, whole, nil
+		}
+	}
+	return prompt, whole, fmt.Errorf("messages.%d: the model's chat template writes an answer otherwise than its prompt begins it, "+
+		"so what is to be learnt cannot be told; --chat-template gives another", i)
+}
+
 // prompt renders the first n turns with what begins an answer.
-func (r *Renderer) prompt(x *Example, n int) (chat.Prompt, error) {
+func (r *Renderer) prompt(x *Example, n int, variables map[string]json.RawMessage) (chat.Prompt, error) {
 	if n == 0 { // the template may want a message: the model begins
-		whole, err := r.whole(x, 1)
+		whole, err := r.whole(x, 1, variables)
 		if err != nil {
 			return chat.Prompt{}, err
 		}
@@ -347,16 +359,16 @@ func (r *Renderer) prompt(x *Example, n int) (chat.Prompt, error) {
 		whole.Text = whole.Text[:at]
 		return whole, nil
 	}
-	return r.Template.Render(r.input(x, n, true))
+	return r.Template.Render(r.input(x, n, true, variables))
 }
 
 // whole renders the first n turns.
-func (r *Renderer) whole(x *Example, n int) (chat.Prompt, error) {
-	return r.Template.Render(r.input(x, n, false))
+func (r *Renderer) whole(x *Example, n int, variables map[string]json.RawMessage) (chat.Prompt, error) {
+	return r.Template.Render(r.input(x, n, false, variables))
 }
 
-func (r *Renderer) input(x *Example, n int, prompt bool) chat.Input {
-	in := chat.Input{Tools: x.Tools, AddGenerationPrompt: prompt, Now: r.Now}
+func (r *Renderer) input(x *Example, n int, prompt bool, variables map[string]json.RawMessage) chat.Input {
+	in := chat.Input{Tools: x.Tools, AddGenerationPrompt: prompt, Kwargs: variables, Now: r.Now}
 	for _, t := range x.Turns[:n] {
 		in.Messages = append(in.Messages, t.Message)
 	}
@@ -433,7 +445,7 @@ func (r *Renderer) probeTurn(x *Example, k, last int, kind string) error {
 	} else {
 		t.Content = chat.Text(t.Content.String() + " " + probeWord)
 	}
-	whole, err := r.whole(&changed, last+1)
+	whole, err := r.whole(&changed, last+1, nil)
 	if err == nil && !strings.Contains(whole.Text, probeWord) {
 		err = fmt.Errorf("messages.%d: the model's chat template leaves out %s, so they cannot be learnt from; --chat-template gives another", k, what)
 	}
@@ -452,7 +464,7 @@ func (r *Renderer) probeTools(x *Example, last int) error {
 	changed := *x
 	changed.Tools = slices.Clone(x.Tools)
 	changed.Tools[0] = json.RawMessage(strings.Replace(string(x.Tools[0]), `"`+tool.Function.Name+`"`, `"`+probeWord+`"`, 1))
-	whole, err := r.whole(&changed, last+1)
+	whole, err := r.whole(&changed, last+1, nil)
 	if err == nil && !strings.Contains(whole.Text, probeWord) {
 		err = errors.New("tools: the model's chat template leaves them out, so they cannot be learnt from; --chat-template gives another")
 	}
