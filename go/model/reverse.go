@@ -35,6 +35,8 @@ type reversal struct {
 	acts      map[kernel.Buf]*made      // what the activations in a buffer are of
 	read      map[kernel.Buf]bool       // of this list
 	wrote     map[kernel.Buf][]int      // first columns of what was written
+	results   map[kernel.Buf]int        // columns of what a product has stored
+	ofChoices map[kernel.Buf]kernel.Buf // gradients of the weights of a routing
 	kept      []keptOp
 	back      []kernel.Op
 	keeping   string         // the operation that is kept now
@@ -190,6 +192,7 @@ func (r *reversal) begin(dx kernel.Buf) {
 	r.has = map[kernel.Columns]bool{{Buf: dx}: true}
 	r.acts = map[kernel.Buf]*made{}
 	r.read, r.wrote = map[kernel.Buf]bool{}, map[kernel.Buf][]int{}
+	r.results, r.ofChoices = map[kernel.Buf]int{}, map[kernel.Buf]kernel.Buf{}
 	r.kept, r.back, r.reverse = nil, nil, nil
 }
 
@@ -321,8 +324,7 @@ func (r *reversal) written(b kernel.Buf, cols ...int) (kernel.Buf, error) {
 func (r *reversal) gradientBeside(b kernel.Buf) kernel.Buf {
 	d, ok := r.gradients[b]
 	if !ok {
-		s := r.p.Bufs[b]
-		d = r.rows(s.Rows, s.Width)
+		d = r.rowsLike(b, r.p.Bufs[b].Width)
 		r.gradients[b] = d
 	}
 	return d
@@ -438,6 +440,14 @@ func (r *reversal) keepOp(op kernel.Op) error {
 		return r.gather(op)
 	case kernel.Embed:
 		return r.embed(op)
+	case kernel.MoeRoute:
+		return r.moeRoute(op)
+	case kernel.MoeGather:
+		return r.moeGather(op)
+	case kernel.MoeCombine:
+		return r.moeCombine(op)
+	case kernel.XIELU:
+		return r.xielu(op)
 	}
 	return errNoRule
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/quern-llm/quern/go/kernel"
@@ -91,11 +90,14 @@ func (r *reversal) normRows(op kernel.NormRows) error {
 }
 
 func (r *reversal) toAct(op kernel.ToAct) error {
-	if !simple(op.Rows) || op.Block != 0 || op.Heads.N != 0 {
+	if op.Block != 0 || op.Heads.N != 0 {
 		return errNoRule
 	}
 	src, err := r.at(op.Src)
 	if err != nil {
+		return err
+	}
+	if op.Route, err = r.routed(op.Rows, op.Route); err != nil {
 		return err
 	}
 	var writes []kernel.Buf
@@ -107,11 +109,14 @@ func (r *reversal) toAct(op kernel.ToAct) error {
 
 // adapt keeps the term of adapters, whose reverse is the product's. Nothing else reads its buffers.
 func (r *reversal) adapt(op kernel.Adapt) error {
-	if !simple(op.Rows) || op.ByToken {
+	if op.ByToken {
 		return errNoRule
 	}
 	act, err := r.at(op.Act)
 	if err != nil {
+		return err
+	}
+	if op.Route, err = r.routed(op.Rows, op.Route); err != nil {
 		return err
 	}
 	r.now[op.Dst] = op.Dst
@@ -121,26 +126,20 @@ func (r *reversal) adapt(op kernel.Adapt) error {
 }
 
 func (r *reversal) matmul(op kernel.Matmul) error {
-	if !simple(op.Rows) || op.Heads.N != 0 || op.Limit != 0 || op.Softcap != 0 && op.Epilogue != kernel.Store {
+	if op.Heads.N != 0 || op.Limit != 0 || op.Softcap != 0 && op.Epilogue != kernel.Store {
 		return errNoRule
 	}
-	var reads []kernel.Buf
-	var from *made
-	act := kernel.Act{}
-	for _, kind := range slices.Sorted(maps.Keys(op.Act)) {
-		b, err := r.at(op.Act[kind])
-		if err != nil {
-			return err
-		}
-		act[kind] = b
-		reads = append(reads, b)
-		if m := r.acts[b]; m == nil || from != nil && from != m {
-			return errNoRule
-		} else if from = m; from.floats != kernel.NoBuf {
-			reads = append(reads, from.floats)
-		}
+	act, reads, from, err := r.sources(op.Act)
+	if err != nil {
+		return err
+	}
+	if op.Route, err = r.routed(op.Rows, op.Route); err != nil {
+		return err
 	}
 	op.Act = act
+	if op.Rows == kernel.PairRows {
+		reads = append(reads, op.Route)
+	}
 	if op.Deltas != nil {
 		reads = append(reads, op.Delta)
 	}
@@ -148,7 +147,6 @@ func (r *reversal) matmul(op kernel.Matmul) error {
 	for _, p := range op.Parts {
 		cols = append(cols, p.Col)
 	}
-	var err error
 	switch op.Epilogue {
 	case kernel.Store:
 		if op.Softcap != 0 && op.Dst != r.capped {
@@ -162,6 +160,9 @@ func (r *reversal) matmul(op kernel.Matmul) error {
 	}
 	if err != nil {
 		return err
+	}
+	if last := op.Parts[len(op.Parts)-1]; op.Epilogue == kernel.Store {
+		r.results[op.Dst] = last.Col + last.Out
 	}
 	r.emit(op, reads, op.Dst)
 	r.product(op, from)
@@ -179,7 +180,7 @@ func (r *reversal) gated(op kernel.Matmul, reads []kernel.Buf, from *made) error
 	}
 	n, next, whole := op.Parts[0].Out, kernel.Pad(op.Parts[0].Out), op
 	whole.Dst = dst
-	z := r.rows(op.Rows, len(op.Parts)*next)
+	z := r.rowsLike(dst, len(op.Parts)*next)
 	op.Dst, op.Epilogue, op.Scale = z, kernel.Store, 1
 	op.Parts = slices.Clone(op.Parts)
 	for i := range op.Parts {
@@ -191,14 +192,19 @@ func (r *reversal) gated(op kernel.Matmul, reads []kernel.Buf, from *made) error
 	dy := kernel.Columns{Buf: r.gradientBeside(dst), Col: whole.Parts[0].Col}
 	gate := kernel.BackGate{
 		DG: kernel.Columns{Buf: dz}, G: kernel.Columns{Buf: z}, U: kernel.Columns{Buf: kernel.NoBuf}, DY: dy,
-		Rows: op.Rows, Cols: n, Fn: op.Fn,
+		Rows: op.Rows, Cols: n, Fn: op.Fn, Route: op.Route,
 	}
 	if whole.Epilogue == kernel.Apply { // no operation is the function alone: the product is made twice
 		r.emit(whole, reads, dst)
 	} else {
 		gate.U, gate.DU = kernel.Columns{Buf: z, Col: next}, kernel.Columns{Buf: dz, Col: next}
-		r.copy(kernel.Columns{Buf: dst, Col: dy.Col}, gate.U, op.Rows, n)
-		r.emit(kernel.Gate{Dst: dst, DstCol: dy.Col, Src: z, Rows: op.Rows, Cols: n, Fn: op.Fn}, []kernel.Buf{z}, dst)
+		r.emit(kernel.NormRows{
+			Dst: dst, DstCol: dy.Col, Src: z, SrcCol: next, Rows: op.Rows, Cols: n, Segs: 1, Kind: kernel.NoNorm, Scale: 1,
+			Route: op.Route,
+		}, []kernel.Buf{z}, dst)
+		r.emit(kernel.Gate{
+			Dst: dst, DstCol: dy.Col, Src: z, Rows: op.Rows, Cols: n, Fn: op.Fn, Route: op.Route,
+		}, []kernel.Buf{z}, dst)
 	}
 	r.then(func() error {
 		if _, err := r.given(dy); err != nil {
@@ -273,14 +279,20 @@ func (r *reversal) product(op kernel.Matmul, from *made) {
 			if err != nil {
 				return err
 			}
-			if p.N != 1 || p.Layout != kernel.Rows {
+			spec := rowsOnly(r.p.Bufs[op.Dst])
+			if spec.Kind = kernel.ActBF16; p.N != max(spec.NExpert, 1) || p.Layout != kernel.Rows {
 				return fmt.Errorf("the rows of %q are not as they lie in a file, or there are several matrices", p.Name)
 			}
-			act := r.fresh(kernel.BufSpec{Kind: kernel.ActBF16, Rows: op.Rows}, kernel.Pad(p.Out))
+			act := r.fresh(spec, kernel.Pad(p.Out))
 			scale := cmp.Or(op.Scale, 1)
 			r.back = append(r.back,
-				kernel.ToAct{Act: kernel.Act{kernel.ActBF16: act}, Src: dy.Buf, SrcCol: dy.Col, Rows: op.Rows, Cols: p.Out},
-				kernel.BackX{Dst: from.gradients, Act: act, Rows: op.Rows, Matrix: p.Matrix, Add: !r.first(from.gradients), Scale: scale})
+				kernel.ToAct{
+					Act: kernel.Act{kernel.ActBF16: act}, Src: dy.Buf, SrcCol: dy.Col, Rows: op.Rows, Cols: p.Out, Route: op.Route,
+				},
+				kernel.BackX{
+					Dst: from.gradients, Act: act, Rows: op.Rows, Matrix: p.Matrix, Add: !r.first(from.gradients), Scale: scale,
+					Route: op.Route,
+				})
 			if err := r.matrixWeights(op, p, dy, from); err != nil {
 				return err
 			}
@@ -292,8 +304,8 @@ func (r *reversal) product(op kernel.Matmul, from *made) {
 				return fmt.Errorf("%q has no adapter", p.Name)
 			}
 			r.back = append(r.back, kernel.BackLow{
-				Dst: from.gradients, Src: dy, Act: from.floats, Low: r.rows(op.Rows, 2*l.rank), Rows: op.Rows,
-				A: l.a, B: l.b, DA: l.da, DB: l.db, In: l.in, Out: l.out, Rank: l.rank, Scale: l.scale * scale,
+				Dst: from.gradients, Src: dy, Act: from.floats, Low: r.rowsLike(op.Dst, 2*l.rank), Rows: op.Rows,
+				A: l.a, B: l.b, DA: l.da, DB: l.db, In: l.in, Out: l.out, Rank: l.rank, Scale: l.scale * scale, Route: op.Route,
 			})
 		}
 		return nil
@@ -301,7 +313,7 @@ func (r *reversal) product(op kernel.Matmul, from *made) {
 }
 
 func (r *reversal) gate(op kernel.Gate) error {
-	if !simple(op.Rows) || op.ByRow || op.Segs != 0 || op.Fn == kernel.NoFn || op.Fn == kernel.SwiGLUClamp || op.Dst == op.Src {
+	if !simple(op.Rows) || op.Fn == kernel.SwiGLUClamp || op.Dst == op.Src && op.DstCol == op.SrcCol {
 		return errNoRule
 	}
 	src, err := r.at(op.Src)
@@ -316,7 +328,7 @@ func (r *reversal) gate(op kernel.Gate) error {
 	gate := kernel.BackGate{
 		DG: kernel.Columns{Buf: r.gradientBeside(src), Col: op.SrcCol}, DU: d, DY: d,
 		G: kernel.Columns{Buf: src, Col: op.SrcCol}, U: kernel.Columns{Buf: was, Col: op.DstCol},
-		Rows: op.Rows, Cols: op.Cols, Fn: op.Fn,
+		Rows: op.Rows, Cols: op.Cols, ByRow: op.ByRow, Segs: op.Segs, Fn: op.Fn,
 	}
 	op.Src, op.Dst = src, dst
 	r.emit(op, []kernel.Buf{src}, dst)
@@ -369,7 +381,7 @@ func (r *reversal) storeKV(op kernel.StoreKV) error {
 
 func (r *reversal) attend(op kernel.Attend) error {
 	if op.InKeys || len(op.Tiers) > 0 || op.Side != kernel.AnySide || op.Sight != kernel.NoSight ||
-		op.Beyond != 0 || op.Bias.By != nil || op.Relative.At != nil || op.Best != 0 || op.Entries.Every != 0 {
+		op.Beyond != 0 || op.Relative.At != nil || op.Best != 0 || op.Entries.Every != 0 {
 		return errNoRule
 	}
 	if r.weights != nil && op.Sinks != nil {
@@ -441,6 +453,14 @@ func buffersOf(op kernel.Op) []kernel.Buf {
 		return []kernel.Buf{op.Act}
 	case kernel.BackGate:
 		return []kernel.Buf{op.G.Buf, op.U.Buf}
+	case kernel.BackRoute:
+		return []kernel.Buf{op.Src, op.Dst}
+	case kernel.BackCombine:
+		return []kernel.Buf{op.X, op.Route}
+	case kernel.BackPairs:
+		return []kernel.Buf{op.X, op.Route}
+	case kernel.BackXIELU:
+		return []kernel.Buf{op.X}
 	case kernel.BackStoreKV:
 		return []kernel.Buf{op.Was}
 	case kernel.BackAttend:

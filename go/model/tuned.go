@@ -23,8 +23,11 @@ type LoRA struct {
 	Seed       uint64 // of A, whose numbers are random; B is 0
 }
 
-// DefaultTargets are the matrices of attention and of the feed-forward, those of them that a model has.
-var DefaultTargets = []string{"attn_q", "attn_k", "attn_v", "attn_qkv", "attn_output", "ffn_gate", "ffn_up", "ffn_down"}
+// DefaultTargets are the matrices of attention, of the feed-forward, and of shared experts, those of them that a model has.
+var DefaultTargets = []string{
+	"attn_q", "attn_k", "attn_v", "attn_qkv", "attn_output", "ffn_gate", "ffn_up", "ffn_down",
+	"ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp",
+}
 
 // A Tuned is numbers in training, the gradient of these, and what passes multiply with: an adapter, or all weights of a model.
 type Tuned struct {
