@@ -40,10 +40,11 @@ DATA = pathlib.Path(os.environ.get("QUERN_TESTDATA") or ROOT.parent / "shared/da
 
 RANK, ALPHA, SUMS, LENGTHS = 3, 4.0, 6, (40, 7, 20)
 ADAPTED = ("attn_q", "attn_k", "attn_v", "attn_qkv", "attn_output", "ffn_gate", "ffn_up", "ffn_down")
+ADAPTED += ("ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp")
 
 # What neither tensors nor keys of a model say: halves of a head are rotated, not neighbours; the function of the gate;
-# embeddings are multiplied by the root of their width; the layers that have no window, of so many; logits are divided by
-# logit_scale; weights of experts sum to 1.
+# embeddings are multiplied by the root of their width; every layer of so many has no window; logits are divided by
+# logit_scale; the weights of a token's experts sum to 1.
 HALVES = {"halves": True}
 GEMMA = {"halves": True, "fn": "gelu", "root": True}
 MODELS = {
@@ -63,6 +64,10 @@ MODELS = {
     "command-r": {},
     "stablelm": HALVES,
     "starcoder2": HALVES | {"fn": "gelu"},
+    "llama-moe": {"shares": True},
+    "qwen3moe": HALVES | {"shares": True},
+    "olmoe": HALVES,
+    "granitemoe": {"divide": True, "shares": True},
 }
 
 
@@ -100,7 +105,7 @@ class Net:
 
     def fused(self, t):
         """Whether a tensor is gate and up in one."""
-        return "ffn_up" in t and len(self.w[t].v) == 2 * self.key("feed_forward_length")
+        return t.endswith("ffn_up.weight") and len(self.w[t].v) == 2 * self.key("feed_forward_length")
 
     def do(self, made, *read):
         """The node of an operation (its result and its reverse) that has read these nodes."""
@@ -216,6 +221,58 @@ class Net:
             h = self.gated(up)
         return self.norm(f"blk.{il}.post_ffw_norm", self.product(b + "down", h, self.key("residual_scale", 1.0)))
 
+    def experts(self, il, x):
+        """Those that the router chooses, weighted by it, and the shared one."""
+        b, n = f"blk.{il}.ffn_", len(x.v)
+        logits, residual = self.product(b + "gate_inp", x), self.key("residual_scale", 1.0)
+        used, shares = self.key("expert_used_count"), self.of.get("shares", False)
+        ids, weights, reverse = back.route(logits.v, used, "softmax", shares, residual)
+        weights = self.do((weights, reverse), logits)
+        parts = []
+        for e in range(self.key("expert_count")):
+            t, k = np.nonzero(ids == e)
+            if len(t) == 0:
+                continue
+            h = self.gated(self.one(b + "gate_exps", e, self.rows(x, t)), self.one(b + "up_exps", e, self.rows(x, t)))
+            parts.append(self.placed(self.one(b + "down_exps", e, h), weights, t, k, n))
+        if b + "up_shexp.weight" in self.w:
+            h = self.gated(self.product(b + "gate_shexp", x), self.product(b + "up_shexp", x))
+            parts.append(self.product(b + "down_shexp", h, residual))
+        return self.add(*parts)
+
+    def rows(self, x, t):
+        def reverse(dy):
+            d = np.zeros_like(x.v)
+            np.add.at(d, t, dy)
+            return (d,)
+
+        return self.do((x.v[t], reverse), x)
+
+    def one(self, name, e, x):
+        """The product with the matrix of an expert."""
+        w = self.w[name + ".weight"]
+        y, reverse = back.product(x.v, w.v[e], rounded=self.rounded)
+
+        def of_all(dy):
+            dx, d = reverse(dy)[0], np.zeros_like(w.v)
+            d[e] = reverse(dy)[1]
+            return dx, d
+
+        return self.do((y, of_all), x, w)
+
+    def placed(self, y, weights, t, k, n):
+        """Rows of an expert times the weights of choices k of tokens t, at these of n tokens."""
+        w = weights.v[t, k][:, None]
+        z = np.zeros((n, y.v.shape[1]))
+        z[t] = w * y.v
+
+        def reverse(dz):
+            d = np.zeros_like(weights.v)
+            d[t, k] = (dz[t] * y.v).sum(-1)
+            return w * dz[t], d
+
+        return self.do((z, reverse), y, weights)
+
     def embed(self, ids):
         w = self.w["token_embd.weight"]
         scale = self.key("embedding_scale", w.v.shape[1] ** 0.5 if self.of.get("root") else 1.0)
@@ -238,7 +295,8 @@ class Net:
                 x = self.add(x, y, self.feed_forward(il, n))
                 continue
             x = self.add(x, y)
-            x = self.add(x, self.feed_forward(il, self.norm(b + "ffn_norm", x)))
+            n = self.norm(b + "ffn_norm", x)
+            x = self.add(x, (self.experts if b + "ffn_gate_inp.weight" in self.w else self.feed_forward)(il, n))
         scale = self.key("logit_scale", 1.0)
         x = self.product(
             "output",

@@ -154,7 +154,7 @@ func differs(tb testing.TB, t *Trainer, texts []Text) (most float64, where strin
 				return sum
 			}
 			d, measured := math.Inf(1), 0.0
-			for step := 0.02; step > 1e-4 && d > 0.005; step /= 5 { // on a way of some length experts are chosen anew
+			for step := 0.02; step > 1e-5 && d > 0.005; step /= 5 { // on a way of some length experts are chosen anew
 				by := (loss(step) - loss(-step)) / (2 * step)
 				if off := math.Abs(by-length) / total; off < d {
 					d, measured = off, by
