@@ -22,7 +22,7 @@ var layers = []string{
 	"grammar/gbnf grammar/lark",
 	"gguf safetensors mem machine tokenizer chat constrain draft sched kernel diskcache demo media/picture media/sound models persona ranks server/batch server/fetch server/page server/reply",
 	"convert/hf mcp quant server/field",
-	"convert/vocab form hub internal/mutate kvcache measure media/prepare model/nn sample scripted server/history stream synth",
+	"convert/vocab form hub internal/mutate kvcache measure media/prepare model/nn sample scratch scripted server/history stream synth",
 	"convert/lang generate model/arch model/projector",
 	"model",
 	"convert/family convert/internal/optest convert/projector convert/quantized engine eval server/guard server/host train train/data",
