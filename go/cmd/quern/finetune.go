@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/finetune"
@@ -22,6 +23,7 @@ import (
 	"github.com/quern-llm/quern/go/launch"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model"
+	"github.com/quern-llm/quern/go/quant"
 	"github.com/quern-llm/quern/go/train"
 	"github.com/quern-llm/quern/go/train/data"
 )
@@ -88,9 +90,30 @@ when to stop, and the best adapter is kept. On Ctrl-C the run is saved beside OU
 	}
 	fs := cmd.Flags()
 	modelVar(fs, &f.model, "GGUF `FILE` of the model, or model to download, such as hf.co/ORG/REPO; demo is the embedded demo model")
-	fs.StringArrayVar(&f.data, "data", nil, "`FILE` or folder of examples; repeatable")
+	f.defineExamples(fs)
 	fs.StringVarP(&f.out, "output", "o", "", "`OUT` to write: FILE.gguf, or a folder for PEFT's format")
 	fs.StringVar(&f.base, "base", "", "`NAME` of the model's checkpoint, which PEFT's format has (default: as -m)")
+	s := &f.settings
+	choiceVar(fs, &f.objective, "objective", autoObjective, objectives, "what is learnt; of pairs of answers, auto is dpo")
+	numberVar(fs, &s.Temperature, "temperature", 0.05, 1e-3, 1e3, "temperature of cosines of texts that are compared with each other")
+	numberVar(fs, &s.Beta, "beta", 0.1, 1e-6, 1000, "beta of dpo and orpo")
+	fs.StringVar(&s.Weights, "full", "", "train all weights in place of an adapter, rounded to a `TYPE` that quern quantize makes, such as BF16, F32 or Q4_K_M; OUT is a model")
+	intVar(fs, &s.LoRA.Rank, "rank", "", s.LoRA.Rank, 1, kernel.MaxRank, "rank of the adapter")
+	numberVar(fs, &s.LoRA.Alpha, "alpha", 0, 0, 1e6, "alpha of the adapter, whose scale is alpha/rank; 0 is twice the rank")
+	fs.BoolVar(&s.LoRA.RankStable, "rslora", false, "the scale is alpha divided by the root of the rank (rsLoRA)")
+	fs.StringSliceVar(&s.LoRA.Targets, "targets", nil, "matrices of each layer that are trained, `NAMES` such as attn_q,attn_v (default: all of attention and feed-forward)")
+	f.defineSteps(fs)
+	fs.Lookup("lr").Usage += "; without the flag, 2e-05 of dpo and 5e-05 of orpo"
+	f.template.define(fs)
+	defineOverrides(fs, &f.set)
+	f.device.defineThreads(fs)
+	f.device.defineLimit(fs)
+	return cmd
+}
+
+// defineExamples defines the flags of what is learnt.
+func (f *finetuneFlags) defineExamples(fs *pflag.FlagSet) {
+	fs.StringArrayVar(&f.data, "data", nil, "`FILE` or folder of examples; repeatable")
 	fs.StringArrayVar(&f.held, "val-data", nil, "`FILE` or folder of examples that are held out; repeatable")
 	s := &f.settings
 	numberVar(fs, &s.Share, "val-split", s.Share, 0, 0.9, "share of the examples that is held out, without --val-data; 0 is none")
@@ -102,25 +125,26 @@ when to stop, and the best adapter is kept. On Ctrl-C the run is saved beside OU
 		longs = append(longs, string(name))
 	}
 	choiceVar(fs, &f.format, "format", string(data.Auto), formats, "format of the examples")
-	choiceVar(fs, &f.objective, "objective", autoObjective, objectives, "what is learnt; of pairs of answers, auto is dpo")
-	numberVar(fs, &s.Temperature, "temperature", 0.05, 1e-3, 1e3, "temperature of cosines of texts that are compared with each other")
-	numberVar(fs, &s.Beta, "beta", 0.1, 1e-6, 1000, "beta of dpo and orpo")
+	intVar(fs, &s.Context, "ctx-size", "c", 0, 0, 1<<20, "maximum tokens of an example; 0 is 2048, or the model's context")
+	choiceVar(fs, &f.long, "long", string(data.Cut), longs, "what becomes of longer examples; texts without a prompt are divided")
+}
+
+// defineSteps defines the flags of how it is learnt.
+func (f *finetuneFlags) defineSteps(fs *pflag.FlagSet) {
+	s := &f.settings
 	intVar(fs, &s.Epochs, "epochs", "", s.Epochs, 1, 10_000, "times that all examples are learnt")
 	intVar(fs, &s.Steps, "steps", "", 0, 0, 1<<24, "steps in all, instead of --epochs")
 	intVar(fs, &s.Batch, "batch-size", "b", 0, 0, 1<<28, "tokens of a step; 0 is a 64th of the examples, from 512 to 8192")
-	intVar(fs, &s.Context, "ctx-size", "c", 0, 0, 1<<20, "maximum tokens of an example; 0 is 2048, or the model's context")
-	choiceVar(fs, &f.long, "long", string(data.Cut), longs, "what becomes of longer examples; texts without a prompt are divided")
-	numberVar(fs, &s.Rate, "lr", s.Rate, 1e-12, 10, "learning rate, the largest; without the flag, 2e-05 of dpo and 5e-05 of orpo")
+	numberVar(fs, &s.Rate, "lr", s.Rate, 1e-12, 10, "learning rate, the largest")
 	numberVar(fs, &s.Least, "lr-min", 0, 0, 1, "share of it that is left at the end")
 	choiceVar(fs, &f.schedule, "schedule", schedules[0], schedules, "how it falls")
 	numberVar(fs, &s.Warmup, "warmup", s.Warmup, 0, 1, "share of the steps in which it rises from 0")
 	numberVar(fs, &s.Decay, "weight-decay", 0, 0, 1, "weight decay (AdamW)")
+	numberVar(fs, &s.Beta2, "beta2", s.Beta2, 0, 0.99999, "AdamW's mean of squares forgets as much less as this is nearer to 1; 0 is 0.999")
+	numberVar(fs, &s.Muon, "muon", s.Muon, 0, 10, "largest rate of Muon, which takes the matrices of layers where all weights are trained; 0: AdamW takes these too")
+	numberVar(fs, &s.MuonDecay, "muon-decay", s.MuonDecay, 0, 1, "weight decay of Muon")
 	numberVar(fs, &s.Clip, "clip", s.Clip, 0, math.MaxFloat32, "maximum norm of a step's gradient; 0 is any")
-	intVar(fs, &s.LoRA.Rank, "rank", "", s.LoRA.Rank, 1, kernel.MaxRank, "rank of the adapter")
-	numberVar(fs, &s.LoRA.Alpha, "alpha", 0, 0, 1e6, "alpha of the adapter, whose scale is alpha/rank; 0 is twice the rank")
-	fs.BoolVar(&s.LoRA.RankStable, "rslora", false, "the scale is alpha divided by the root of the rank (rsLoRA)")
-	fs.StringSliceVar(&s.LoRA.Targets, "targets", nil, "matrices of each layer that are trained, `NAMES` such as attn_q,attn_v (default: all of attention and feed-forward)")
-	intVar(fs, &f.seed, "seed", "s", 0, 0, math.MaxInt32, "seed of the adapter's first numbers and of the order of examples")
+	intVar(fs, &f.seed, "seed", "s", 0, 0, math.MaxInt32, "seed of the first numbers and of the order of examples")
 	intVar(fs, &s.Every, "eval-every", "", 0, 0, 1<<24, "steps between measurements of the held-out loss; 0 is a tenth of all")
 	intVar(fs, &s.Patience, "patience", "", s.Patience, 0, 1<<24, "measurements without a better one after which training ends; 0 is never")
 	intVar(fs, &f.saveEvery, "save-every", "", 0, 0, 1<<24, "steps between saves; 0 is every ten minutes")
@@ -134,11 +158,6 @@ when to stop, and the best adapter is kept. On Ctrl-C the run is saved beside OU
 		alias(fs, name, name)
 	}
 	alias(fs, "weight-decay", "wd")
-	f.template.define(fs)
-	defineOverrides(fs, &f.set)
-	f.device.defineThreads(fs)
-	f.device.defineLimit(fs)
-	return cmd
 }
 
 // checkpoint returns the file that a run is saved to.
@@ -173,6 +192,17 @@ func (f *finetuneFlags) check() error {
 		return usagef("--resume: the run that was saved is beside OUT; give it with -o OUT")
 	}
 	s := &f.settings
+	switch {
+	case s.Weights != "" && f.isPEFT():
+		return usagef("--full: OUT is a model; give a FILE.gguf with -o")
+	case s.Weights == "" && (s.Muon != 0 || s.MuonDecay != 0):
+		return usagef("--muon takes matrices of models whose weights are all trained; give --full as well")
+	}
+	if s.Weights != "" {
+		if _, err := quant.ParseMix(s.Weights); err != nil {
+			return usagef("%w", err)
+		}
+	}
 	s.Schedule = map[string]train.Schedule{"cosine": train.Cosine, "linear": train.Linear, "constant": train.Constant}[f.schedule]
 	s.Long, s.Seed, s.LoRA.Seed = data.Long(f.long), uint64(f.seed), uint64(f.seed)
 	if s.LoRA.Alpha == 0 {

@@ -112,8 +112,12 @@ func countsLine(c data.Counts) string {
 func (f *finetuneFlags) estimate(cmd *cobra.Command, job *finetune.Job) error {
 	w := cmd.OutOrStdout()
 	size := job.Size()
-	fmt.Fprintf(w, "adapter: rank %d, alpha %g, %d matrices, %s numbers, %s\n", job.Settings.LoRA.Rank, job.Settings.LoRA.Alpha,
-		size.Matrices, thousands(uint64(size.Numbers)), mem.FormatBytes(size.Adapter))
+	if mix := job.Settings.Weights; mix != "" {
+		fmt.Fprintf(w, "weights: all %s, rounded to %s, %s\n", thousands(uint64(size.Numbers)), strings.ToUpper(mix), mem.FormatBytes(size.Adapter))
+	} else {
+		fmt.Fprintf(w, "adapter: rank %d, alpha %g, %d matrices, %s numbers, %s\n", job.Settings.LoRA.Rank, job.Settings.LoRA.Alpha,
+			size.Matrices, thousands(uint64(size.Numbers)), mem.FormatBytes(size.Adapter))
+	}
 	fmt.Fprintf(w, "memory: %s beside the model\n", mem.FormatBytes(size.Memory))
 	line := fmt.Sprintf("steps: %d of %s of at most %d tokens", job.Config.Steps, plural(job.Config.Chunks, "chunk"), job.MaxTokens)
 	if taken := job.Taken(); taken > 0 {
@@ -187,7 +191,7 @@ func (t *training) held(p finetune.Point, best bool) {
 		if best {
 			line += ", the best"
 		}
-	} else if p.Step == 0 {
+	} else if p.Step == 0 && t.job.Settings.Weights == "" {
 		line += " without the adapter"
 	}
 	t.line(line)
@@ -223,7 +227,15 @@ func (f *finetuneFlags) summary(w io.Writer, job *finetune.Job, bytes int64) err
 		fmt.Fprintf(w, "ended after %d steps: the held-out loss was not better in the last %d measurements\n", job.Taken(), job.Settings.Patience)
 	}
 	fmt.Fprintf(w, "%s: %s, of step %d\n", visible(f.out), mem.FormatBytes(uint64(bytes)), step)
-	if base, ok := job.Base(); ok {
+	base, ok := job.Base()
+	if job.Settings.Weights != "" {
+		if ok {
+			fmt.Fprintf(w, "held-out loss: %.4f before, %.4f after\n", base, job.Best)
+		}
+		_, err := fmt.Fprintf(w, "to use it: quern run -m %s\n", quoted(f.out))
+		return err
+	}
+	if ok {
 		fmt.Fprintf(w, "held-out loss: %.4f without the adapter, %.4f with it", base, job.Best)
 		if job.Objective == nil {
 			fmt.Fprintf(w, " (perplexity %.2f, %.2f)", math.Exp(base), math.Exp(job.Best))

@@ -67,7 +67,7 @@ instruction sets in use; "quern doctor" lists those of this machine.`,
 		group{"Model files", []*cobra.Command{
 			newConvertCommand(), namesModels(newQuantizeCommand(), 1), newImatrixCommand(), namesModels(newPackCommand(), 1),
 			namesModels(newSplitCommand(), 1), namesModels(newJoinCommand(), 1), namesModels(newMergeLoraCommand(), allArguments)}},
-		group{"Train a model", []*cobra.Command{newFinetuneCommand()}},
+		group{"Train a model", []*cobra.Command{newFinetuneCommand(), newTrainCommand()}},
 		group{"How fast and how good", []*cobra.Command{newBenchCommand(), newPerplexityCommand(), newCompareCommand()}},
 		group{"A running server", []*cobra.Command{newPsCommand(), newHealthCommand(), newRankCommand()}},
 		group{aboutItself, []*cobra.Command{newDoctorCommand(), newVerifyCommand(), newVersionCommand()}},
