@@ -1,0 +1,123 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/quern-llm/quern/go/demo"
+)
+
+const tinyShape = `{"name": "tiny", "architecture": "llama", "layers": 2, "width": 64, "heads": 4, "kv_heads": 2, "hidden": 96,
+	"context": 128, "vocabulary": 384, "tied": true}`
+
+// storiesFile is a file of texts, and dir where it is.
+func storiesFile(t *testing.T) (dir, path string) {
+	t.Helper()
+	var in strings.Builder
+	for i := range 40 {
+		in.WriteString(`{"text": "` + sentences[i%10] + " " + sentences[i*7%10] + `"}` + "\n")
+	}
+	dir = t.TempDir()
+	return dir, writeFile(t, dir, "stories.jsonl", in.String())
+}
+
+// lossesOf returns the held-out loss before and after a run.
+func lossesOf(t *testing.T, said string) (before, after float64) {
+	t.Helper()
+	m := regexp.MustCompile(`held-out loss: ([\d.]+) before, ([\d.]+) after`).FindStringSubmatch(said)
+	if m == nil {
+		t.Fatalf("got %q", said)
+	}
+	before, _ = strconv.ParseFloat(m[1], 64)
+	after, _ = strconv.ParseFloat(m[2], 64)
+	return before, after
+}
+
+// A model from nothing learns sentences, and is the same file for any number of threads and on other instruction sets.
+func TestTrain(t *testing.T) {
+	t.Parallel()
+	dir, stories := storiesFile(t)
+	shape := writeFile(t, dir, "shape.json", tinyShape)
+	var want []byte
+	for i, run := range []struct {
+		isa     string
+		threads string
+	}{{"", "1"}, {"", "3"}, {"avx2", "2"}} {
+		out := filepath.Join(dir, "out"+strconv.Itoa(i)+".gguf")
+		in := invocation{args: []string{"train", "--config", shape, "--data", stories, "--val-split", "0.2", "-b", "512", "--steps", "30", "--rounded", "BF16", "-t", run.threads, "-o", out}}
+		if run.isa != "" {
+			in.env = []string{"QUERN_ISA=" + run.isa}
+		}
+		r := in.run(t)
+		if r.code != 0 || r.stderr != "" {
+			t.Fatalf("exit code %d, stderr %q", r.code, r.stderr)
+		}
+		if before, after := lossesOf(t, r.stdout); before < 5 || after > 3.5 {
+			t.Errorf("a held-out loss of %v, then %v", before, after)
+		}
+		b, err := os.ReadFile(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want == nil {
+			want = b
+			succeed(t, "run", "-m", out, "-n", "8", "-p", sentences[0][:9])
+		}
+		if !bytes.Equal(b, want) {
+			t.Errorf("another file with %s threads, %s", run.threads, run.isa)
+		}
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, "*.start.gguf")); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// All weights of the demo model learn ten sentences, and are written rounded as they were in passes.
+func TestFinetuneFull(t *testing.T) {
+	t.Parallel()
+	dir, chats := chatsFile(t)
+	out := filepath.Join(dir, "out.gguf")
+	said := succeed(t, "finetune", "-m", demo.Name, "--full", "Q4_K_M", "--lr", "1e-3", "--data", chats, "--val-data", chats, "-b", "256",
+		"--steps", "16", "--eval-every", "8", "-o", out)
+	if before, after := lossesOf(t, said); before < 2 || after > before-0.5 {
+		t.Errorf("a held-out loss of %v, then %v", before, after)
+	}
+	if got := succeed(t, "inspect", out); !strings.Contains(got, "Q4_K") {
+		t.Errorf("got %q", got)
+	}
+	succeed(t, "run", "-m", out, "-n", "8", "-p", "Once")
+}
+
+// What cannot be trained is an error of one line that says what would work.
+func TestTrainRefuses(t *testing.T) {
+	t.Parallel()
+	dir, stories := storiesFile(t)
+	shape := writeFile(t, dir, "shape.json", tinyShape)
+	wide := writeFile(t, dir, "wide.json", strings.Replace(tinyShape, "64", "-64", 1))
+	out := filepath.Join(dir, "out.gguf")
+	for _, x := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"train", "--data", stories, "-o", out}, "--config"},
+		{[]string{"train", "--config", shape, "-o", out}, "--data"},
+		{[]string{"train", "--config", shape, "--data", stories}, "-o"},
+		{[]string{"train", "--config", shape, "--data", stories, "-o", out, "--rounded", "Q9"}, "Q9"},
+		{[]string{"train", "--config", shape, "--data", stories, "-o", out, "--rounded", "IQ1_S"}, "importance"},
+		{[]string{"train", "--config", wide, "--data", stories, "-o", out}, "width"},
+		{[]string{"train", "--config", filepath.Join(dir, "none"), "--data", stories, "-o", out}, "none"},
+		{[]string{"train", "--config", shape, "--data", stories, "-o", out, "--resume"}, "resume"},
+		{[]string{"finetune", "-m", demo.Name, "--data", stories, "-o", out, "--muon", "0.1"}, "--full"},
+		{[]string{"finetune", "-m", demo.Name, "--data", stories, "-o", filepath.Join(dir, "folder"), "--full", "BF16"}, ".gguf"},
+	} {
+		r := quern(t, x.args...)
+		if r.code == 0 || !strings.Contains(r.stderr, x.want) || strings.Count(strings.TrimSpace(r.stderr), "\n") > 0 {
+			t.Errorf("%q: exit code %d, stderr %q, want %q in it", x.args, r.code, r.stderr, x.want)
+		}
+	}
+}
