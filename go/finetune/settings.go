@@ -1,4 +1,4 @@
-// Package finetune trains an adapter from beginning to end: it plans how examples are learnt in steps, says what that takes
+// Package finetune trains an adapter, or all weights, from beginning to end: it plans how examples are learnt in steps, says what that takes
 // before it begins, runs the steps, measures the loss on examples that are held out, keeps the best adapter, saves what a
 // run goes on from, and writes the results. It knows no terminal, no flags and no server; it reads and writes only the
 // files that it is told.

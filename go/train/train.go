@@ -1,4 +1,4 @@
-// Package train trains adapters: it decides which texts are in which step, adds up their gradients, and takes the steps. A Run
+// Package train trains adapters, or all weights of models: it decides which texts are in which step, adds up their gradients, and takes the steps. A Run
 // is a state machine without a clock, a file or a goroutine: what it does depends on the texts, the configuration and the
 // state that it began with, to the bit. So a run that goes on from a saved state makes the adapter of one that was never
 // interrupted, with any number of threads and on any instruction set.
@@ -26,7 +26,7 @@ const (
 	Constant                 // not at all
 )
 
-// Config says how an adapter is trained. The zero value of each field but Steps and Rate is a choice of its own.
+// Config says how numbers are trained. The zero value of each field but Steps and Rate is a choice of its own.
 type Config struct {
 	Steps    int     // of the optimiser, in all
 	Chunks   int     // whose gradients are added up for a step; 0: 1
