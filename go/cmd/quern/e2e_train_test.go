@@ -38,7 +38,7 @@ func lossesOf(t *testing.T, said string) (before, after float64) {
 	return before, after
 }
 
-// A model from nothing learns sentences, and is the same file for any number of threads and on other instruction sets.
+// A model from nothing learns sentences by heart, and is the same file for any number of threads and on other instruction sets.
 func TestTrain(t *testing.T) {
 	t.Parallel()
 	dir, stories := storiesFile(t)
@@ -49,7 +49,7 @@ func TestTrain(t *testing.T) {
 		threads string
 	}{{"", "1"}, {"", "3"}, {"avx2", "2"}} {
 		out := filepath.Join(dir, "out"+strconv.Itoa(i)+".gguf")
-		in := invocation{args: []string{"train", "--config", shape, "--data", stories, "--val-split", "0.2", "-b", "512", "--steps", "30", "--rounded", "BF16", "-t", run.threads, "-o", out}}
+		in := invocation{args: []string{"train", "--config", shape, "--data", stories, "--val-data", stories, "-b", "512", "--steps", "60", "--muon", "0.03", "--rounded", "BF16", "-t", run.threads, "-o", out}}
 		if run.isa != "" {
 			in.env = []string{"QUERN_ISA=" + run.isa}
 		}
@@ -57,7 +57,7 @@ func TestTrain(t *testing.T) {
 		if r.code != 0 || r.stderr != "" {
 			t.Fatalf("exit code %d, stderr %q", r.code, r.stderr)
 		}
-		if before, after := lossesOf(t, r.stdout); before < 5 || after > 3.5 {
+		if before, after := lossesOf(t, r.stdout); before < 5 || after > 1 {
 			t.Errorf("a held-out loss of %v, then %v", before, after)
 		}
 		b, err := os.ReadFile(out)
@@ -108,7 +108,6 @@ func TestTrainRefuses(t *testing.T) {
 		{[]string{"train", "--config", shape, "-o", out}, "--data"},
 		{[]string{"train", "--config", shape, "--data", stories}, "-o"},
 		{[]string{"train", "--config", shape, "--data", stories, "-o", out, "--rounded", "Q9"}, "Q9"},
-		{[]string{"train", "--config", shape, "--data", stories, "-o", out, "--rounded", "IQ1_S"}, "importance"},
 		{[]string{"train", "--config", wide, "--data", stories, "-o", out}, "width"},
 		{[]string{"train", "--config", filepath.Join(dir, "none"), "--data", stories, "-o", out}, "none"},
 		{[]string{"train", "--config", shape, "--data", stories, "-o", out, "--resume"}, "resume"},
