@@ -339,7 +339,7 @@ func (f *finetuneFlags) plan(cmd *cobra.Command, head *launch.Head, r *data.Rend
 	case f.objective == string(finetune.DPO) || f.objective == string(finetune.ORPO):
 		s.Preference = finetune.Preference(f.objective)
 	}
-	if !cmd.Flags().Changed("lr") {
+	if s.Preference != "" && !cmd.Flags().Changed("lr") {
 		s.Rate = s.Preference.Rate()
 	}
 	if len(learn.Pairs) > 0 {
