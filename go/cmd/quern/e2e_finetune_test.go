@@ -251,6 +251,10 @@ func TestFinetuneRefuses(t *testing.T) {
 	if r := with("--data", chats, "--memory", "12M"); r.code != 1 || !strings.Contains(r.stderr, "no memory for") || strings.Count(r.stderr, "\n") != 1 {
 		t.Errorf("12 MB: %+v", r)
 	}
+	full := invocation{args: []string{"finetune", "-m", demo.Name, "--data", chats, "-o", out, "--steps", "2"}, limits: "ulimit -f 512"}.run(t)
+	if full.code != 1 || !strings.Contains(full.stderr, "free some room") || strings.Count(full.stderr, "\n") != 1 {
+		t.Errorf("a disk that is full: %+v", full)
+	}
 	if _, err := os.Stat(out); err == nil {
 		t.Error("something was written")
 	}

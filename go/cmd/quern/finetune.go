@@ -298,6 +298,11 @@ func (f *finetuneFlags) run(cmd *cobra.Command) error {
 	if err := f.estimate(cmd, job); err != nil || f.dryRun {
 		return err
 	}
+	// While a saved run is replaced there are two of it.
+	size := job.Size()
+	if err := newfile.CheckSpace(filepath.Dir(filepath.Clean(f.out)), size.Adapter+2*size.Checkpoint); err != nil {
+		return err
+	}
 	return f.train(cmd, job, r.Now)
 }
 
@@ -419,7 +424,7 @@ func (f *finetuneFlags) train(cmd *cobra.Command, job *finetune.Job, now time.Ti
 		}
 		return f.explain(err)
 	}
-	return f.finish(cmd, job)
+	return f.finish(cmd, job, save)
 }
 
 // draw writes the files of --plot and --log.
@@ -439,11 +444,8 @@ func (f *finetuneFlags) draw(job *finetune.Job) error {
 	return err
 }
 
-// finish writes the adapter. The saved run is kept where that fails.
-func (f *finetuneFlags) finish(cmd *cobra.Command, job *finetune.Job) error {
-	if err := f.draw(job); err != nil {
-		return err
-	}
+// finish writes the adapter. Where that fails the run is saved, so that nothing of it is lost.
+func (f *finetuneFlags) finish(cmd *cobra.Command, job *finetune.Job, save func() error) error {
 	var n int64
 	var err error
 	if f.isPEFT() {
@@ -452,7 +454,13 @@ func (f *finetuneFlags) finish(cmd *cobra.Command, job *finetune.Job) error {
 		n, err = job.WriteGGUF(f.out, f.force)
 	}
 	if err != nil {
+		if save() == nil {
+			err = fmt.Errorf("%w; the run is saved, and the same command with --resume writes it", err)
+		}
 		return f.replaceable(err)
+	}
+	if err := f.draw(job); err != nil {
+		return err
 	}
 	if err := os.Remove(f.checkpoint()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
