@@ -58,6 +58,7 @@ type Config struct {
 
 	BatchDir   string // of files and batches; empty: there are none
 	BatchBytes uint64 // maximum size; 0: 10 GiB
+	FineTuning bool   // clients may fine-tune models; needs BatchDir
 	DiskDir    string // extends the prefix cache; empty: memory only
 	DiskBytes  uint64 // maximum size; 0: 10 GiB
 
@@ -94,6 +95,7 @@ type Fleet struct {
 	startup []string           // models of the catalog that are loaded then
 	shared  []*persona.Persona // of models of the start
 
+	lister  *lister
 	device  *engine.Device
 	api     *server.Server
 	metrics *telemetry.Metrics
@@ -179,6 +181,9 @@ func (f *Fleet) openTelemetry(context.Context) (err error) {
 
 // openStores opens what is kept on disk.
 func (f *Fleet) openStores(context.Context) error {
+	if f.c.FineTuning && f.c.BatchDir == "" {
+		return usage.Errorf("--fine-tuning: examples and models are kept in the folder of --batch-dir; give one")
+	}
 	if dir := f.c.BatchDir; dir != "" {
 		owners := f.c.Access.keys().Len() > 1
 		batches, err := batch.Open(dir, int64(min(cmp.Or(f.c.BatchBytes, defaultStore), maxStore)), owners)
@@ -187,6 +192,9 @@ func (f *Fleet) openStores(context.Context) error {
 		}
 		f.onClose(batches.Close)
 		f.c.Server.Batches = batches
+		if f.c.FineTuning {
+			f.c.Server.Tune = f.tune
+		}
 	}
 	if disk := f.openDisk(); disk != nil {
 		f.onClose(func() { disk.Close() })
@@ -225,6 +233,7 @@ func (s shared) Free() uint64 { return s.Budget().Free() }
 // openServer makes the API, with the models of the start and of the catalog.
 func (f *Fleet) openServer(context.Context) error {
 	catalog := &lister{fleet: f, all: map[string]*listed{}}
+	f.lister = catalog
 	c := f.c.Server
 	c.Build = "quern-" + f.c.Version
 	c.Models.Stay, c.Models.Memory, c.Models.OnPanic = stay, shared{f.device}, f.panicked
@@ -319,6 +328,7 @@ func (f *Fleet) Serve(ctx context.Context) error {
 		}
 	}
 	background.Go(func() { f.api.RunBatches(idle) })
+	background.Go(func() { f.api.RunTuning(idle) })
 	defer background.Wait() // before the device is closed
 	defer end()
 

@@ -128,6 +128,7 @@ func TestNewRefuses(t *testing.T) {
 		{Config{Models: []Model{model}, Address: Address{Hosts: []string{"0.0.0.0"}}, Access: Access{RequireKey: true}}, "--require-key"},
 		{Config{Models: []Model{model}, Address: Address{Hosts: []string{"0.0.0.0"}}, MCP: "{}"}, "--mcp"},
 		{Config{Models: []Model{model}, Access: Access{Origins: []string{"a b"}}}, "--cors-origins"},
+		{Config{Models: []Model{model}, FineTuning: true}, "--batch-dir"},
 		{Config{Models: []Model{model}, PageDir: "/nonexistent"}, "--path"},
 		{Config{Catalog: Catalog{Dir: "/nonexistent"}}, "--models-dir"},
 	} {

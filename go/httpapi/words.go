@@ -12,6 +12,7 @@ var inOptions = strings.NewReplacer(
 	"adapters are loaded with --lora NAME=FILE, and", "adapters are loaded by quern.WithAdapter, and",
 	", or this one started with --mmproj FILE, its projector", ", or this one opened with its projector (quern.WithProjector)",
 	"; start it with --batch-dir", "",
+	"; start it with --fine-tuning and --batch-dir", "",
 	"; start it with --media-path FOLDER", "",
 	"; start it with --media-url public", "",
 	"; start it with --lora-dir", "",

@@ -20,6 +20,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -67,6 +68,7 @@ type Config struct {
 	Build    string            // the program's version, which answers carry
 	SlotPath string            // the directory of saved slots; empty: slots are not saved
 	Batches  *batch.Store      // files and batches; nil: there are none
+	Tune     Tuner             // runs fine-tuning jobs of Batches; nil: there are none
 	Fetch    *fetch.Fetcher    // of pictures and sounds that requests name by URLs; nil: none is
 	Disk     *diskcache.Store  // what GET /v1/memory shows of texts on disk; nil: there are none
 	Device   *engine.Device    // whose memory GET /v1/memory shows; nil: none
@@ -120,6 +122,8 @@ type Server struct {
 	openAPI []byte
 	counted []func() // end the counts of the device
 
+	adapting sync.Mutex // one adapter of a fine-tuned model is loaded at a time
+
 	reference []byte // the same as a page
 }
 
@@ -148,14 +152,17 @@ func New(c Config) *Server {
 		s.counted = []func(){c.Device.Count("stored responses", stored.Size), c.Device.Count("grammars", s.grammarBytes)}
 	}
 	s.openAI = &openai.API{Host: s.host, Stored: stored, Batches: c.Batches, Endpoints: s.batchEndpoints}
+	if c.Tune != nil {
+		s.openAI.Tunable = s.tunable
+	}
 	s.list = &catalog.Catalog{Set: s.models, Library: c.Library, LoraDir: c.LoraDir, OnPanic: c.Models.OnPanic, Log: c.Log,
 		Forget: s.host.Running.Forget}
 	ollama := &ollama.API{List: s.list, Build: c.Build}
 	llama := &llamaserver.API{
 		Host: s.host, List: s.list, Answer: s.answer, HasPage: s.hasPage,
 		Build: c.Build, SlotPath: c.SlotPath, NoSlots: c.NoSlots, Tools: c.Tools, ToolTime: c.ToolTime, Device: c.Device,
-		Disk: c.Disk,
-		Most: c.Models.Most, Manual: c.Models.Manual, Rescan: c.Rescan, Known: c.Known,
+		Disk:  c.Disk,
+		Tuned: s.tunedModels, Most: c.Models.Most, Manual: c.Models.Manual, Rescan: c.Rescan, Known: c.Known,
 	}
 	s.routes = slices.Concat(s.openAI.Routes(), anthropic.Routes(), ollama.Routes(), llama.Routes(), []answer.Route{{
 		Method: http.MethodGet, Paths: []string{"/openapi.json"}, Always: true,
@@ -361,7 +368,7 @@ func (s *Server) answer(req *answer.Request) error {
 				return err
 			}
 		}
-		if s.list.Named() {
+		if s.list.Named() || s.c.Tune != nil {
 			req.Name = cmp.Or(field.TextOf(req.Peek("model")), req.Name)
 		}
 	}
@@ -370,7 +377,11 @@ func (s *Server) answer(req *answer.Request) error {
 			return err
 		}
 	}
-	meant, err := s.list.Resolve(req.Name)
+	tuned, named, err := s.tuned(req)
+	if err != nil {
+		return err
+	}
+	meant, err := s.list.Resolve(named)
 	if err != nil {
 		return err
 	}
@@ -394,6 +405,11 @@ func (s *Server) answer(req *answer.Request) error {
 	req.Model = meant.Of(req.Lease.Model)
 	if r.Method == http.MethodPost {
 		if err := req.Admit(len(req.Body)); err != nil {
+			return err
+		}
+	}
+	if tuned != nil {
+		if req.Adapter, err = s.tunedAdapter(req, tuned); err != nil {
 			return err
 		}
 	}

@@ -134,7 +134,7 @@ func (f *serveFlags) config(logs zerolog.Logger, stderr io.Writer) (c fleet.Conf
 		},
 		Access:   fleet.Access{RequireKey: f.requireKey, Origins: f.origins, AllowedHosts: f.allowedHosts},
 		MaxBody:  int64(f.bodyLimit),
-		BatchDir: f.batchDir, BatchBytes: f.batchMax, DiskDir: f.diskDir, DiskBytes: f.diskMax,
+		BatchDir: f.batchDir, BatchBytes: f.batchMax, FineTuning: f.fineTuning, DiskDir: f.diskDir, DiskBytes: f.diskMax,
 		MCP: f.mcp, NoMetrics: !f.metrics, VLLMMetrics: f.vllmMetrics, Traces: f.traces, NoPage: !f.page, PageDir: f.path,
 		DrainDelay: f.drainDelay, Drain: f.drain,
 	}
@@ -242,6 +242,8 @@ func (f *serveFlags) checkRanks() error {
 		return usagef("--ranks divides one model; name it with -m, without --models-dir and --models-preset")
 	case len(f.overrides) > 0 || f.quantize != "":
 		return usagef("--ranks: every rank reads the file as it is, without --override-kv and --quantize")
+	case f.fineTuning:
+		return usagef("--ranks: models that are divided are not fine-tuned here; quern finetune --ranks does that")
 	}
 	return nil
 }

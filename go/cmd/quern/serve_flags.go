@@ -43,6 +43,7 @@ type serverFlags struct {
 	mediaURL   string
 	mediaPath  string
 	batchMax   uint64
+	fineTuning bool
 	loraDir    string
 
 	hosts             []string
@@ -141,6 +142,7 @@ func (f *serveFlags) define(whole, which, each *pflag.FlagSet) {
 	whole.StringVar(&f.mediaPath, "media-path", "", "`FOLDER` of files that requests may name by file:// URLs (default: none)")
 	whole.StringVar(&f.batchDir, "batch-dir", "", "`FOLDER` for uploaded files and batch jobs, which run in idle time (default: none)")
 	bytesVar(whole, &f.batchMax, "batch-space", "maximum size of that folder (default: 10Gi)")
+	switchVar(whole, &f.fineTuning, "fine-tuning", false, "clients may fine-tune models by jobs, which run in idle time, with examples that they upload; needs --batch-dir")
 	f.lora.define(which)
 	which.BoolVar(&f.lora.idle, "lora-init-without-apply", false, "apply adapters only to requests that ask for them, by adapter name or the field lora")
 	whole.StringVar(&f.loraDir, "lora-dir", "", "`FOLDER` of adapters that clients may load at run time")

@@ -47,6 +47,31 @@ func (s *Adapters) Named(name string) *Adapter {
 	return nil
 }
 
+// Use is Named of an adapter that is now the last one to have been used.
+func (s *Adapters) Use(name string) *Adapter {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, a := range s.list {
+		if a.Name == name {
+			s.list = append(slices.Delete(s.list, i, i+1), a)
+			return a
+		}
+	}
+	return nil
+}
+
+// Oldest removes and returns the adapter whose last use is longest ago; nil: there is none.
+func (s *Adapters) Oldest() *Adapter {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.list) == 0 {
+		return nil
+	}
+	a := s.list[0]
+	s.list = slices.Delete(s.list, 0, 1)
+	return a
+}
+
 // An adapterUse is an element of the field lora: an adapter by its id, and how it is scaled.
 type adapterUse struct {
 	ID    int     `json:"id"`

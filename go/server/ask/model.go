@@ -91,6 +91,7 @@ type Model struct {
 	Info ModelInfo
 
 	LoRA       *Adapters // set by Add
+	Tuned      *Adapters // that fine-tuning jobs have made, each for its owner; those that were asked for; set by Add
 	Loaded     time.Time
 	vocabulary func() *constrain.Vocabulary // computed on first use
 	Grammars   func() uint64                // bytes that automata for it take
@@ -148,7 +149,7 @@ func (m *Model) Slots() int { return len(m.Engine.Status().Slots) }
 // Complete sets the derived fields.
 func (m *Model) Complete() {
 	m.Loaded = time.Now()
-	m.LoRA = &Adapters{}
+	m.LoRA, m.Tuned = &Adapters{}, &Adapters{}
 	for i := range m.Adapters {
 		m.LoRA.list = append(m.LoRA.list, &m.Adapters[i])
 	}

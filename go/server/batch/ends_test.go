@@ -101,7 +101,7 @@ func TestInputsThatFail(t *testing.T) {
 	}{
 		"not a JSON object of a request": {[]string{`{"custom_id":`}, func(*Store, Batch) {}},
 		"the input has no ":              {nil, func(*Store, Batch) {}},
-		"cannot be run: no such file or batch: ": {[]string{line("a", `{}`)}, func(s *Store, b Batch) {
+		"cannot be run: no such file, batch or job: ": {[]string{line("a", `{}`)}, func(s *Store, b Batch) {
 			delete(s.files, b.Input)
 		}},
 		"cannot be run: its files cannot be read or written": {[]string{line("a", `{}`)}, func(s *Store, b Batch) {

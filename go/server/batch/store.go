@@ -1,4 +1,5 @@
-// Package batch stores files of requests and runs them when the server is idle: OpenAI's files and batches.
+// Package batch stores files of requests and runs them when the server is idle: OpenAI's files and batches; and its jobs that
+// fine-tune models with files of examples.
 //
 // All state is in one folder, in files that are replaced atomically or only appended to. An answer is written to the
 // batch's journal before it is visible to clients, and its request is not repeated after a restart.
@@ -36,8 +37,8 @@ const (
 
 // Errors that a client can resolve.
 var (
-	ErrNotFound = errors.New("no such file or batch")
-	ErrInUse    = errors.New("a batch uses the file; cancel it first")
+	ErrNotFound = errors.New("no such file, batch or job")
+	ErrInUse    = errors.New("a batch or a fine-tuning job uses the file; cancel it first")
 	ErrFull     = errors.New("the space for files and batches is used up; delete some files")
 	ErrShare    = fmt.Errorf("%w: no key may have more of it than what it leaves to the others", ErrFull)
 	ErrMany     = errors.New("too many batches have not ended; wait for some or cancel them")
@@ -160,7 +161,13 @@ type Store struct {
 	adding  int              // files that are being written
 	changed chan struct{}
 
-	journals map[string]journal // by batch
+	journals map[string]journal // by batch, and the states of fine-tuning jobs
+
+	tunings     map[string]*owned[tuning]
+	active      active // fine-tuning job
+	tuneChanged chan struct{}
+	eventsMu    sync.Mutex
+	noted       map[string]int // events of fine-tuning jobs; under eventsMu
 
 	lock *os.File // held while the store is open; nil where the file system has none
 }
@@ -172,6 +179,7 @@ func Open(dir string, quota int64, shared bool) (_ *Store, err error) {
 	s := &Store{
 		dir: dir, quota: quota, shared: shared, owned: map[string]int64{}, changed: make(chan struct{}, 1),
 		files: map[string]*owned[File]{}, batches: map[string]*owned[Batch]{}, journals: map[string]journal{},
+		tunings: map[string]*owned[tuning]{}, tuneChanged: make(chan struct{}, 1), noted: map[string]int{},
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -193,13 +201,16 @@ func Open(dir string, quota int64, shared bool) (_ *Store, err error) {
 	if err := load(s, "batch_*.json", s.batches, func(b *Batch) string { return b.ID }); err != nil {
 		return nil, err
 	}
+	if err := load(s, "ftjob-*.json", s.tunings, func(t *tuning) string { return t.ID }); err != nil {
+		return nil, err
+	}
 	for _, f := range s.files {
 		s.count(f.Owner, f.Value.Bytes)
 	}
 	if err := s.tidy(); err != nil {
 		return nil, err
 	}
-	return s, s.loadJournals()
+	return s, errors.Join(s.loadJournals(), s.loadTunings())
 }
 
 // writable returns an error if no file can be created in the folder, so that this is found at the start and not with
@@ -226,7 +237,7 @@ func (s *Store) Close() {
 // tidy removes files that were incomplete when the process ended.
 func (s *Store) tidy() error {
 	var paths []string
-	for _, pattern := range []string{".file-*.tmp", ".batch_*.tmp", "file-*.data"} {
+	for _, pattern := range []string{".file-*.tmp", ".batch_*.tmp", ".ftjob-*.tmp", "file-*.data"} {
 		list, err := s.matching(pattern)
 		if err != nil {
 			return err
@@ -470,6 +481,11 @@ func (s *Store) RemoveFile(owner, id string) error {
 	}
 	for _, b := range s.batches {
 		if b.Value.Input == id && !b.Value.ended() {
+			return ErrInUse
+		}
+	}
+	for _, o := range s.tunings {
+		if t := &o.Value; !t.Ended() && (t.Training == id || t.Validation != nil && *t.Validation == id) {
 			return ErrInUse
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
+	"github.com/quern-llm/quern/go/server/batch"
 	"github.com/quern-llm/quern/go/server/catalog"
 )
 
@@ -109,6 +110,20 @@ func adapterModel(m *ask.Model, a *ask.Adapter) modelEntry {
 	return e
 }
 
+// tunedModel is a model that was made of another.
+func tunedModel(e modelEntry, t batch.TunedModel) modelEntry {
+	e.ID, e.Aliases, e.Tags, e.Parent, e.Created = t.Name, []string{}, []string{}, e.ID, t.Created
+	return e
+}
+
+// tuned returns the fine-tuned models of a request's caller.
+func (s *API) tuned(req *answer.Request) []batch.TunedModel {
+	if s.Tuned == nil {
+		return nil
+	}
+	return s.Tuned(req)
+}
+
 // personaModel is a persona as a model: the same, under its name.
 func (s *API) personaModel(st models.Status[ask.Model], p catalog.Persona) modelEntry {
 	e := s.listed(st)
@@ -141,6 +156,11 @@ func (s *API) listModels(req *answer.Request) error {
 		list.Data, list.Models = append(list.Data, s.listed(st)), append(list.Models, cardOf(m))
 		for _, a := range m.LoRA.All() {
 			list.Data = append(list.Data, adapterModel(m, a))
+		}
+		for _, t := range s.tuned(req) {
+			if t.Base == st.Names[0] {
+				list.Data = append(list.Data, tunedModel(s.listed(st), t))
+			}
 		}
 		for _, p := range s.List.Personas(st.Names[0]) {
 			list.Data, list.Models = append(list.Data, s.personaModel(st, p)), append(list.Models, cardOf(p.Of(m)))
@@ -202,6 +222,12 @@ func (s *API) oneModel(req *answer.Request) error {
 		if slices.Contains(st.Names, id) {
 			sendModel(req, s.listed(st))
 			return nil
+		}
+		for _, t := range s.tuned(req) {
+			if t.Name == id && t.Base == st.Names[0] {
+				sendModel(req, tunedModel(s.listed(st), t))
+				return nil
+			}
 		}
 		for _, p := range s.List.Personas(st.Names[0]) {
 			if p.Name == id {

@@ -12,6 +12,7 @@ import (
 	"github.com/quern-llm/quern/go/diskcache"
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/server/answer"
+	"github.com/quern-llm/quern/go/server/batch"
 	"github.com/quern-llm/quern/go/server/catalog"
 	"github.com/quern-llm/quern/go/server/field"
 )
@@ -34,6 +35,8 @@ type API struct {
 	Manual   bool                    // models are loaded where a request asks for it only
 	Rescan   func() error            // brings the models that are listed up to date; nil: they are those of the start
 	Known    func(*gin.Context) bool // whether a request is of an authorized client; nil: all are
+	// Tuned returns the fine-tuned models of a request's caller; nil: there are none.
+	Tuned func(*answer.Request) []batch.TunedModel
 }
 
 // Routes are those of llama-server.

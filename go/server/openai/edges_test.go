@@ -247,7 +247,7 @@ func TestFilesThatAreRefused(t *testing.T) {
 		status int
 		want   string
 	}{
-		{[]string{"purpose=batch"}, 400, "file: missing"}, {[]string{"purpose=fine-tune", "file=x"}, 400, `purpose: \"fine-tune\", want batch`},
+		{[]string{"purpose=batch"}, 400, "file: missing"}, {[]string{"purpose=assistants", "file=x"}, 400, `purpose: \"assistants\", want batch`},
 		{[]string{"file=x"}, 400, "purpose: "}, {[]string{"purpose=batch", "file=x", "file=y"}, 400, "file: given twice"},
 		{[]string{"file=x", "purpose=batch", "expires=1"}, 400, "expires: not supported"},
 		{[]string{"purpose=batch", "file=" + strings.Repeat("x", 201)}, 413, "used up"},

@@ -97,8 +97,8 @@ func (s *API) upload(req *answer.Request, store *batch.Store, owner string) (any
 		}
 	}
 	switch {
-	case !slices.Contains([]string{"batch", "vision", "user_data"}, purpose):
-		return discard(reply.Invalid("purpose", "%s, want batch, or vision or user_data for pictures, sounds and texts of messages",
+	case !slices.Contains([]string{"batch", batch.PurposeTune, "vision", "user_data"}, purpose):
+		return discard(reply.Invalid("purpose", "%s, want batch, fine-tune, or vision or user_data for pictures, sounds and texts of messages",
 			field.Quote(purpose)))
 	case kept == nil:
 		return nil, reply.Invalid("file", "missing, %s", want)

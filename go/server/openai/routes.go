@@ -4,6 +4,7 @@ package openai
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/batch"
@@ -18,6 +19,8 @@ type API struct {
 	Batches *batch.Store   // files and batches; nil: there are none
 	// Endpoints returns those that a batch may name.
 	Endpoints func() []string
+	// Tunable returns the own name of a model that may be fine-tuned, by any of its names; nil: there are no fine-tuning jobs.
+	Tunable func(name string) (string, error)
 }
 
 // Routes are those of the API.
@@ -115,7 +118,7 @@ func (s *API) Routes() []answer.Route {
 			Dialect: Dialect{}, Body: answer.BodyOf("TranslationRequest", newTranslationQuery), Stream: true,
 			Answer: transcriptionAnswer{},
 		},
-	}, s.batchRoutes()...)
+	}, slices.Concat(s.batchRoutes(), s.tuneRoutes())...)
 }
 
 // batchRoutes are those of files and batches.
@@ -123,12 +126,12 @@ func (s *API) batchRoutes() []answer.Route {
 	return []answer.Route{
 		{
 			Method: http.MethodPost, Paths: []string{"/v1/files"}, Always: true, Dialect: Dialect{},
-			Handle: s.kept(s.upload), Summary: "Upload a file of requests for a batch, as a form with purpose=batch and file",
+			Handle: s.kept(s.upload), Summary: "Upload a file of requests for a batch, or of examples to fine-tune with, as a form with purpose=batch or fine-tune and file",
 			Answer: batch.File{},
 		}, {
 			Method: http.MethodGet, Paths: []string{"/v1/files"}, Always: true, Dialect: Dialect{},
 			Handle: s.kept(s.listFiles), Summary: "List the files", Answer: page[batch.File]{},
-			Params: filePages.params(answer.Param{In: "query", Name: "purpose", Doc: "batch or batch_output.", Is: nil}),
+			Params: filePages.params(answer.Param{In: "query", Name: "purpose", Doc: "Such as batch, batch_output or fine-tune.", Is: nil}),
 		}, {
 			Method: http.MethodGet, Paths: []string{"/v1/files/:id"}, Always: true, Dialect: Dialect{},
 			Handle: s.kept(s.getFile), Summary: "Describe a file", Params: answer.PathID, Answer: batch.File{},

@@ -1,0 +1,293 @@
+package fleet
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/finetune"
+	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/model"
+	"github.com/quern-llm/quern/go/server/batch"
+	"github.com/quern-llm/quern/go/train"
+	"github.com/quern-llm/quern/go/train/data"
+)
+
+// tuneSaves is how often the state of a fine-tuning job is saved.
+const tuneSaves = 30 * time.Second
+
+// tune runs a fine-tuning job of the server. The model's file is mapped again, whatever serves it: training reads the rows as they
+// lie in the file, whose pages are in the kernel's cache once for all who map them.
+func (f *Fleet) tune(ctx context.Context, w *batch.Work) error {
+	m, err := f.tunedBase(w.Job.Model)
+	if err != nil {
+		return err
+	}
+	defer m.head.Close()
+	t := &tuning{f: f, w: w, m: m}
+	if err := t.read(); err != nil {
+		return err
+	}
+	state, err := t.state()
+	if err != nil {
+		t.anew(err)
+	} else if state != nil {
+		defer state.Close()
+	}
+	room, err := f.device.Budget().Reserve("examples of a fine-tuning job", t.exampleBytes())
+	if err != nil {
+		return noMemory(err)
+	}
+	defer room.Release()
+	for again := false; ; again = true {
+		f.device.Give(t.need())
+		err := f.device.Guest(ctx, func(g *engine.Guest) error { return t.run(ctx, g, state) })
+		var full *mem.LimitError
+		if !errors.As(err, &full) {
+			return err
+		}
+		if again {
+			return noMemory(err)
+		}
+		f.device.Give(full.Need)
+		f.device.Collect()
+	}
+}
+
+// state opens what the job was saved to; nil: it was not.
+func (t *tuning) state() (*finetune.Checkpoint, error) {
+	path := t.w.State()
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	c, err := finetune.OpenCheckpoint(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Plan(t.plan); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// anew says that what was saved is lost, as where the program has changed.
+func (t *tuning) anew(err error) {
+	t.f.log.Warn().Str("job", t.w.Job.ID).Err(err).Msg("a fine-tuning job begins anew")
+	t.w.Warn("What the job had saved cannot be used: it begins anew.")
+}
+
+func noMemory(err error) error {
+	return &batch.TuneFault{Code: "server_error", Message: fmt.Sprintf("there is not enough memory for the job: %v", err)}
+}
+
+// tunedBase opens the model of a name for training.
+func (f *Fleet) tunedBase(name string) (*member, error) {
+	for _, m := range f.start {
+		if m.Names[0] == name {
+			return f.read(m.Model)
+		}
+	}
+	f.lister.mu.Lock()
+	listed := f.lister.all[name]
+	f.lister.mu.Unlock()
+	if listed == nil {
+		return nil, &batch.TuneFault{Code: "model_not_found", Message: fmt.Sprintf("there is no model %.64q any more", name)}
+	}
+	if listed.Broken != nil {
+		return nil, listed.Broken
+	}
+	return f.read(listed.Model)
+}
+
+// A tuning is a fine-tuning job that runs.
+type tuning struct {
+	f     *Fleet
+	w     *batch.Work
+	m     *member
+	plan  *finetune.Plan
+	saved time.Time
+}
+
+// examples reads a file of the job.
+func (t *tuning) examples(id, param string) ([]data.Example, error) {
+	in, name, err := t.w.Open(id)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	set, err := data.ReadFrom(in, name, data.Auto)
+	if err == nil && len(set.Pairs) > 0 {
+		err = fmt.Errorf("%s: pairs of a better and a worse answer, want examples of one answer", name)
+	}
+	if err != nil {
+		return nil, badFile(param, err)
+	}
+	return set.Examples, nil
+}
+
+func badFile(param string, err error) error {
+	return &batch.TuneFault{Code: "invalid_" + param, Message: err.Error(), Param: &param}
+}
+
+// read reads the files, and plans the steps.
+func (t *tuning) read() error {
+	learn, err := t.examples(t.w.Job.Training, "training_file")
+	if err != nil {
+		return err
+	}
+	var held []data.Example
+	if v := t.w.Job.Validation; v != nil {
+		if held, err = t.examples(*v, "validation_file"); err != nil {
+			return err
+		}
+	}
+	s, wish := finetune.Defaults(), t.w.Wishes
+	s.Share, s.Patience = 0, 0 // all examples of the file, as often as was asked for
+	s.Seed, s.LoRA.Seed = uint64(wish.Seed), uint64(wish.Seed)
+	if wish.Epochs > 0 {
+		s.Epochs = wish.Epochs
+	}
+	if wish.Rate > 0 {
+		s.Rate *= wish.Rate
+	}
+	plan := func() (err error) {
+		r := data.Renderer{Tokenizer: t.m.head.Tokenizer, Template: t.m.template, Now: time.Unix(t.w.Job.Created, 0)}
+		t.plan, err = finetune.NewPlan(&r, learn, held, t.m.head.Config.NCtx, s)
+		if err != nil {
+			return badFile("training_file", err)
+		}
+		return nil
+	}
+	if err = plan(); err == nil && wish.Examples > 0 {
+		s.Batch = max(wish.Examples*t.plan.Learnt.Tokens/max(t.plan.Learnt.Examples, 1), 1)
+		err = plan()
+	}
+	return err
+}
+
+// exampleBytes is what the examples' tokens take, with their weights.
+func (t *tuning) exampleBytes() uint64 { return 8 * uint64(t.plan.Learnt.Tokens+t.plan.HeldOut.Tokens) }
+
+// need is about what training takes, for which caches make room: it runs in less, in smaller chunks.
+func (t *tuning) need() uint64 {
+	c, rank := t.m.head.Config, t.plan.Settings.LoRA.Rank
+	const matrices, copies = 14, 6 // wide and narrow sides of a layer's, and what there is for each number
+	numbers := uint64(rank) * matrices * uint64(c.NEmbd*len(c.Layers))
+	return 4*uint64(t.plan.MaxTokens)*uint64(c.NEmbd)*uint64(len(c.Layers)+40) + 4*copies*numbers + 128<<20
+}
+
+// run trains, as a guest of the device.
+func (t *tuning) run(ctx context.Context, g *engine.Guest, state *finetune.Checkpoint) error {
+	w := t.w
+	job, err := finetune.New(ctx, finetune.Source{File: t.m.head.File, Pool: g.Pool(), Budget: t.f.device.Budget(), Between: g.Between}, t.plan)
+	if err != nil {
+		if full := (*mem.LimitError)(nil); errors.As(err, &full) || ctx.Err() != nil {
+			return err
+		}
+		return &batch.TuneFault{Code: "server_error", Message: err.Error()}
+	}
+	defer job.Close()
+	if state != nil {
+		if err := job.Restore(state); err != nil {
+			t.anew(err)
+		}
+	}
+	_, left, err := job.Measure(ctx)
+	if err != nil {
+		return t.failed(err)
+	}
+	s, steps := t.plan.Settings, t.plan.Config.Steps
+	rate := s.Rate / finetune.Defaults().Rate
+	examples := max(s.Batch*t.plan.Learnt.Examples/max(t.plan.Learnt.Tokens, 1), 1)
+	if s.Batch == 0 {
+		examples = max(t.plan.Config.Chunks*t.plan.MaxTokens*t.plan.Learnt.Examples/max(t.plan.Learnt.Tokens, 1), 1)
+	}
+	if err := w.Begin(min(examples, t.plan.Learnt.Examples), rate, s.Epochs, time.Now().Add(left)); err != nil {
+		return err
+	}
+	if job.Taken() == 0 {
+		w.Event(fmt.Sprintf("The job has begun: %d steps over %d examples of %d tokens, %s.", steps, t.plan.Learnt.Examples, t.plan.Learnt.Tokens,
+			mem.FormatBytes(job.Size().Memory)), nil)
+	} else {
+		w.Event(fmt.Sprintf("The job goes on behind step %d of %d.", job.Taken(), steps), nil)
+	}
+	t.saved = time.Now()
+	err = job.Run(ctx, finetune.Events{
+		Step: func(s train.Step) {
+			if every := max(steps/100, 1); s.Number == 1 || s.Number == steps || s.Number%every == 0 {
+				w.Event(fmt.Sprintf("Step %d/%d: training loss=%.4f", s.Number, steps, s.Loss), &batch.TunePoint{Step: s.Number, Loss: s.Loss})
+			}
+		},
+		Held: func(p finetune.Point, _ bool) {
+			w.Event(fmt.Sprintf("Step %d/%d: validation loss=%.4f", p.Step, steps, p.Held), &batch.TunePoint{Step: p.Step, Held: p.Held})
+		},
+		Each: func() error {
+			if time.Since(t.saved) < tuneSaves {
+				return nil
+			}
+			return t.save(g, job)
+		},
+	})
+	if err != nil {
+		if ctx.Err() == nil {
+			return t.failed(err)
+		}
+		return errors.Join(ctx.Err(), t.save(g, job))
+	}
+	return t.finish(g, job)
+}
+
+// failed is an error of a run, as the client is told.
+func (t *tuning) failed(err error) error {
+	if errors.Is(err, model.ErrNotFinite) {
+		return &batch.TuneFault{Code: "server_error", Message: err.Error() + "; a smaller learning_rate_multiplier may help"}
+	}
+	return err
+}
+
+// save saves what the job goes on from.
+func (t *tuning) save(g *engine.Guest, job *finetune.Job) (err error) {
+	t.saved = time.Now()
+	const head = 1 << 20
+	if err := t.w.Reserve(int64(job.Size().Checkpoint) + head); err != nil {
+		return err
+	}
+	g.Aside(func() { err = job.Save(t.w.State(), time.Unix(t.w.Job.Created, 0)) })
+	return err
+}
+
+// finish writes the results.
+func (t *tuning) finish(g *engine.Guest, job *finetune.Job) (err error) {
+	best := batch.TunePoint{Step: job.Taken()}
+	var curve bytes.Buffer
+	fmt.Fprintln(&curve, "step,train_loss,valid_loss")
+	number := func(x float64) string {
+		if x == 0 {
+			return ""
+		}
+		return fmt.Sprintf("%.6g", x)
+	}
+	for _, p := range job.Points {
+		fmt.Fprintf(&curve, "%d,%s,%s\n", p.Step, number(p.Loss), number(p.Held))
+		if job.Evaluated >= 0 && p.Step == job.BestStep || job.Evaluated < 0 && p.Step == best.Step {
+			best = batch.TunePoint{Step: p.Step, Loss: p.Loss, Held: p.Held}
+		}
+	}
+	tokens := int(job.Tokens() * float64(job.Taken()) / float64(t.plan.Config.Steps))
+	var name string
+	g.Aside(func() {
+		name, err = t.w.Done(func(path string) (int64, error) { return job.WriteGGUF(path, true) }, curve.Bytes(), best, tokens)
+	})
+	if err != nil {
+		return err
+	}
+	t.w.Event(fmt.Sprintf("The job has succeeded: the model is %s, as after step %d.", name, best.Step), nil)
+	t.f.log.Info().Str("job", t.w.Job.ID).Str("model", name).Int("steps", job.Taken()).Msg("a model is fine-tuned")
+	return nil
+}

@@ -1,0 +1,426 @@
+package batch
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"time"
+)
+
+// The purposes of files that fine-tuning jobs learn from, and that they make.
+const (
+	PurposeTune   = "fine-tune"
+	PurposeResult = "fine-tune-results"
+)
+
+// The states of a fine-tuning job.
+const (
+	TuneChecking  = "validating_files"
+	TuneQueued    = "queued"
+	TuneRunning   = "running"
+	TunePaused    = "paused"
+	TuneSucceeded = "succeeded"
+	TuneFailed    = "failed"
+	TuneCancelled = "cancelled"
+)
+
+// Limits of fine-tuning jobs.
+const (
+	MaxTuneFile = 32 << 20 // bytes of a file of examples
+	maxTunings  = 1_000    // jobs, and of an owner that have not ended:
+	maxWaiting  = 20
+	maxEvents   = 10_000 // of a job; later ones are not kept
+)
+
+// Errors about fine-tuning jobs that a client can resolve.
+var (
+	ErrTunings  = errors.New("too many fine-tuning jobs; wait for some, cancel them, or delete the files of fine-tuned models")
+	ErrPurpose  = errors.New("want a file that was uploaded with purpose=fine-tune")
+	ErrTuneFile = fmt.Errorf("want a file of at most %d MiB of examples", MaxTuneFile>>20)
+	ErrState    = errors.New("the job is in another state")
+)
+
+// TuneSettings are what a fine-tuning job shows of its settings: "auto" until the job has begun, and then numbers.
+type TuneSettings struct {
+	Batch  any `json:"batch_size"`
+	Rate   any `json:"learning_rate_multiplier"`
+	Epochs any `json:"n_epochs"`
+}
+
+// A TuneMethod says how a model is fine-tuned.
+type TuneMethod struct {
+	Type       string      `json:"type"`
+	Supervised *tunedUnder `json:"supervised,omitempty"`
+}
+
+type tunedUnder struct {
+	Settings TuneSettings `json:"hyperparameters"`
+}
+
+// A TuneFault is why a fine-tuning job has failed.
+type TuneFault struct {
+	Code    string  `json:"code"`
+	Message string  `json:"message"`
+	Param   *string `json:"param"`
+}
+
+func (f *TuneFault) Error() string { return f.Message }
+
+// A Tuning is a fine-tuning job as the API shows it.
+type Tuning struct {
+	ID           string            `json:"id"`
+	Object       string            `json:"object"`
+	Model        string            `json:"model"`
+	Created      int64             `json:"created_at"`
+	Finished     *int64            `json:"finished_at"`
+	Estimated    *int64            `json:"estimated_finish"`
+	Tuned        *string           `json:"fine_tuned_model"`
+	Organization string            `json:"organization_id"`
+	Results      []string          `json:"result_files"`
+	Status       string            `json:"status"`
+	Training     string            `json:"training_file"`
+	Validation   *string           `json:"validation_file"`
+	Settings     TuneSettings      `json:"hyperparameters"`
+	Method       TuneMethod        `json:"method"`
+	Tokens       *int              `json:"trained_tokens"`
+	Error        *TuneFault        `json:"error"`
+	Seed         int               `json:"seed"`
+	Suffix       *string           `json:"user_provided_suffix"`
+	Integrations []string          `json:"integrations"`
+	Metadata     map[string]string `json:"metadata"`
+}
+
+// Ended reports whether the job is in a final state.
+func (t *Tuning) Ended() bool {
+	return slices.Contains([]string{TuneSucceeded, TuneFailed, TuneCancelled}, t.Status)
+}
+
+// Wishes are what a fine-tuning job is asked for; what is 0 is chosen.
+type Wishes struct {
+	Epochs   int
+	Examples int     // of a step
+	Rate     float64 // in relation to the usual
+	Seed     int
+	Suffix   string // of the name
+}
+
+// A TunePoint is what is known of a step of a fine-tuning job.
+type TunePoint struct {
+	Step int     `json:"step"`
+	Loss float64 `json:"train_loss,omitzero"`
+	Held float64 `json:"valid_loss,omitzero"`
+	Full float64 `json:"full_valid_loss,omitzero"` // Held, of all examples
+}
+
+// A TuneCheckpoint is the numbers that a fine-tuning job ended with, as the API shows it.
+type TuneCheckpoint struct {
+	ID      string    `json:"id"`
+	Object  string    `json:"object"`
+	Created int64     `json:"created_at"`
+	Name    string    `json:"fine_tuned_model_checkpoint"`
+	Job     string    `json:"fine_tuning_job_id"`
+	Step    int       `json:"step_number"`
+	Metrics TunePoint `json:"metrics"`
+}
+
+// A TuneEvent is something that happened to a fine-tuning job.
+type TuneEvent struct {
+	ID      string     `json:"id"`
+	Object  string     `json:"object"`
+	Created int64      `json:"created_at"`
+	Level   string     `json:"level"`
+	Message string     `json:"message"`
+	Type    string     `json:"type"`
+	Data    *TunePoint `json:"data"`
+}
+
+// tuning is a fine-tuning job as it is stored.
+type tuning struct {
+	Tuning
+	Wishes  Wishes     `json:"wishes"`
+	Adapter string     `json:"adapter"` // the file
+	Best    *TunePoint `json:"best"`
+}
+
+func (s *Store) events(id string) string { return s.path(id + ".events") }
+func (s *Store) state(id string) string  { return s.path(id + ".state") }
+
+// AddTuning creates a fine-tuning job of an owner. It is run when the server is idle.
+func (s *Store) AddTuning(owner, model, training, validation string, w Wishes, metadata map[string]string) (Tuning, error) {
+	t := tuning{Wishes: w, Tuning: Tuning{
+		ID: newID("ftjob-"), Object: "fine_tuning.job", Model: model, Created: time.Now().Unix(), Status: TuneQueued,
+		Training: training, Seed: w.Seed, Metadata: metadata, Results: []string{}, Integrations: []string{},
+	}}
+	t.show("auto", "auto", "auto")
+	if validation != "" {
+		t.Validation = &validation
+	}
+	if w.Suffix != "" {
+		t.Suffix = &w.Suffix
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range []string{training, validation} {
+		if id == "" {
+			continue
+		}
+		switch f, err := get(s.files, owner, id); {
+		case err != nil:
+			return t.Tuning, err
+		case f.Purpose != PurposeTune:
+			return t.Tuning, fmt.Errorf("%.64q: %w", id, ErrPurpose)
+		case f.Bytes > MaxTuneFile:
+			return t.Tuning, fmt.Errorf("%.64q: %w", id, ErrTuneFile)
+		}
+	}
+	if err := s.full(owner); err != nil {
+		return t.Tuning, err
+	}
+	waiting := 0
+	for _, o := range s.tunings {
+		if o.Owner == owner && !o.Value.Ended() {
+			waiting++
+		}
+	}
+	if err := s.forgetTunings(); err != nil {
+		return t.Tuning, err
+	}
+	if waiting >= maxWaiting || len(s.tunings) >= maxTunings {
+		return t.Tuning, ErrTunings
+	}
+	s.seq++
+	o := &owned[tuning]{owner, s.seq, t}
+	if err := s.save(t.ID, o); err != nil {
+		return t.Tuning, err
+	}
+	s.tunings[t.ID] = o
+	s.nudgeTuner()
+	return t.Tuning, nil
+}
+
+// show sets the settings that the API shows.
+func (t *tuning) show(batch, rate, epochs any) {
+	t.Settings = TuneSettings{batch, rate, epochs}
+	t.Method = TuneMethod{"supervised", &tunedUnder{t.Settings}}
+}
+
+// forgetTunings removes the oldest jobs that have ended without a model, or whose model was deleted, as long as there are too
+// many. s.mu is held.
+func (s *Store) forgetTunings() error {
+	var over []*owned[tuning]
+	for _, o := range s.tunings {
+		if o.Value.Ended() && s.files[o.Value.Adapter] == nil {
+			over = append(over, o)
+		}
+	}
+	slices.SortFunc(over, func(a, b *owned[tuning]) int { return int(a.Seq - b.Seq) })
+	for _, o := range over[:min(max(len(s.tunings)-maxTunings+1, 0), len(over))] {
+		id := o.Value.ID
+		for _, path := range []string{s.path(id + ".json"), s.events(id)} {
+			if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+		delete(s.tunings, id)
+	}
+	return nil
+}
+
+// Tuning returns a fine-tuning job of an owner.
+func (s *Store) Tuning(owner, id string) (Tuning, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t, err := get(s.tunings, owner, id)
+	return t.Tuning, err
+}
+
+// Tunings returns the fine-tuning jobs of an owner, newest first.
+func (s *Store) Tunings(owner string) []Tuning {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := []Tuning{}
+	for _, t := range sorted(s.tunings, owner) {
+		list = append(list, t.Tuning)
+	}
+	return list
+}
+
+// TuneStates returns how many fine-tuning jobs are in each state.
+func (s *Store) TuneStates() map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := map[string]int{}
+	for _, o := range s.tunings {
+		n[o.Value.Status]++
+	}
+	return n
+}
+
+// changeTuning changes a fine-tuning job unless f returns an error, and saves it. s.mu is held.
+func (s *Store) changeTuning(id string, f func(*tuning) error) (Tuning, error) {
+	o := s.tunings[id]
+	next := *o
+	if err := f(&next.Value); err != nil {
+		return o.Value.Tuning, err
+	}
+	if err := s.save(id, &next); err != nil {
+		return o.Value.Tuning, err
+	}
+	*o = next
+	return next.Value.Tuning, nil
+}
+
+// move changes the state of a job of an owner from one of some to another.
+func (s *Store) move(owner, id, to string, from ...string) (Tuning, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, err := get(s.tunings, owner, id); err != nil {
+		return Tuning{}, err
+	}
+	t, err := s.changeTuning(id, func(t *tuning) error {
+		if !slices.Contains(from, t.Status) {
+			return fmt.Errorf("%w: it is %s", ErrState, t.Status)
+		}
+		if t.Status = to; to == TuneCancelled {
+			now := time.Now().Unix()
+			t.Finished, t.Estimated = &now, nil
+		}
+		return nil
+	})
+	if err != nil {
+		return t, err
+	}
+	if s.active.id == id && to != TuneQueued {
+		s.active.moved = true
+		s.active.stop()
+	} else if to == TuneCancelled {
+		s.dropState(id)
+	}
+	s.nudgeTuner()
+	return t, nil
+}
+
+// CancelTuning ends a fine-tuning job of an owner.
+func (s *Store) CancelTuning(owner, id string) (Tuning, error) {
+	t, err := s.move(owner, id, TuneCancelled, TuneChecking, TuneQueued, TuneRunning, TunePaused)
+	if err == nil {
+		s.event(id, "info", "The job was cancelled.", nil)
+	}
+	return t, err
+}
+
+// PauseTuning has a fine-tuning job of an owner wait until it is resumed.
+func (s *Store) PauseTuning(owner, id string) (Tuning, error) {
+	t, err := s.move(owner, id, TunePaused, TuneChecking, TuneQueued, TuneRunning)
+	if err == nil {
+		s.event(id, "info", "The job is paused.", nil)
+	}
+	return t, err
+}
+
+// ResumeTuning has a fine-tuning job go on that was paused.
+func (s *Store) ResumeTuning(owner, id string) (Tuning, error) {
+	t, err := s.move(owner, id, TuneQueued, TunePaused)
+	if err == nil {
+		s.event(id, "info", "The job goes on.", nil)
+	}
+	return t, err
+}
+
+// TuneCheckpoints returns the numbers that a fine-tuning job of an owner ended with: the best ones, which are the model's.
+func (s *Store) TuneCheckpoints(owner, id string) ([]TuneCheckpoint, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t, err := get(s.tunings, owner, id)
+	if err != nil || t.Status != TuneSucceeded || t.Best == nil {
+		return []TuneCheckpoint{}, err
+	}
+	metrics := *t.Best
+	metrics.Full = metrics.Held
+	return []TuneCheckpoint{{
+		ID: "ftckpt-" + strings.TrimPrefix(id, "ftjob-"), Object: "fine_tuning.job.checkpoint", Created: *t.Finished, Name: *t.Tuning.Tuned,
+		Job: id, Step: metrics.Step, Metrics: metrics,
+	}}, nil
+}
+
+// A TunedModel is a model that a fine-tuning job has made.
+type TunedModel struct {
+	Name, Base string
+	Path       string // of the adapter
+	Created    int64
+}
+
+// Tuned returns a model that a job of an owner has made, by its name, unless its file was deleted.
+func (s *Store) Tuned(owner, name string) (TunedModel, bool) {
+	for _, m := range s.TunedModels(owner) {
+		if m.Name == name {
+			return m, true
+		}
+	}
+	return TunedModel{}, false
+}
+
+// TunedModels returns the models that jobs of an owner have made, newest first.
+func (s *Store) TunedModels(owner string) (list []TunedModel) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range sorted(s.tunings, owner) {
+		if t.Tuning.Tuned != nil && s.files[t.Adapter] != nil {
+			list = append(list, TunedModel{*t.Tuning.Tuned, t.Model, s.path(t.Adapter + ".data"), t.Created})
+		}
+	}
+	return list
+}
+
+// TuneEvents returns what happened to a fine-tuning job of an owner, oldest first.
+func (s *Store) TuneEvents(owner, id string) ([]TuneEvent, error) {
+	if _, err := s.Tuning(owner, id); err != nil {
+		return nil, err
+	}
+	list := []TuneEvent{}
+	f, err := os.Open(s.events(id))
+	if errors.Is(err, fs.ErrNotExist) {
+		return list, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	in := bufio.NewScanner(f)
+	in.Buffer(nil, 1<<16)
+	for in.Scan() {
+		var e TuneEvent
+		if json.Unmarshal(in.Bytes(), &e) == nil { // else the process ended while it was written
+			list = append(list, e)
+		}
+	}
+	return list, in.Err()
+}
+
+// event appends an event. One that cannot be written is lost: it is no part of the job.
+func (s *Store) event(id, level, message string, data *TunePoint) {
+	e := TuneEvent{newID("ftevent-"), "fine_tuning.job.event", time.Now().Unix(), level, message, "message", data}
+	if data != nil {
+		e.Type = "metrics"
+	}
+	line, err := json.Marshal(e)
+	if err != nil || len(line) > 1<<15 {
+		return
+	}
+	s.eventsMu.Lock()
+	defer s.eventsMu.Unlock()
+	if s.noted[id]++; s.noted[id] > maxEvents {
+		return
+	}
+	f, err := os.OpenFile(s.events(id), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return
+	}
+	_, _ = f.Write(append(line, '\n'))
+	f.Close()
+}

@@ -1,0 +1,286 @@
+package batch
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/quern-llm/quern/go/internal/newfile"
+	"github.com/quern-llm/quern/go/internal/panics"
+)
+
+// A Tuner runs the fine-tuning jobs of a Store, one at a time, oldest first.
+type Tuner struct {
+	Store *Store
+	// Do runs a job to its end, and calls its Done, unless ctx ends; then it saves its state, from which it goes on when it is
+	// called again. A *TuneFault is for the client.
+	Do func(ctx context.Context, w *Work) error
+	// Log is called with errors that are not for the client alone.
+	Log func(job string, err error)
+}
+
+// active is the job that runs.
+type active struct {
+	id    string
+	stop  context.CancelFunc
+	moved bool // it was stopped since it is in another state
+}
+
+// A Work is a fine-tuning job that runs.
+type Work struct {
+	Owner  string
+	Job    Tuning
+	Wishes Wishes
+
+	s    *Store
+	done bool
+}
+
+// Run runs jobs until ctx ends.
+func (r *Tuner) Run(ctx context.Context) {
+	for ctx.Err() == nil {
+		w, one := r.Store.nextTuning(ctx)
+		if w == nil {
+			select {
+			case <-ctx.Done():
+			case <-r.Store.tuneChanged:
+			}
+			continue
+		}
+		err := panics.Catch(func() error { return r.Do(one, w) })
+		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+			return // it goes on after the next start
+		}
+		if err == nil && !w.done {
+			err = errors.New("the job has no result")
+		}
+		r.Store.endTuning(w, err, r.Log)
+	}
+}
+
+func (s *Store) nudgeTuner() {
+	select {
+	case s.tuneChanged <- struct{}{}:
+	default:
+	}
+}
+
+// nextTuning makes the oldest job that waits, or ran when the process ended, the active one; nil: there is none.
+func (s *Store) nextTuning(ctx context.Context) (*Work, context.Context) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.active = active{}
+	var first *owned[tuning]
+	for _, o := range s.tunings {
+		if !o.Value.Ended() && o.Value.Status != TunePaused && (first == nil || o.Seq < first.Seq) {
+			first = o
+		}
+	}
+	if first == nil {
+		return nil, nil
+	}
+	t := first.Value
+	if t.Status == TuneQueued {
+		_, _ = s.changeTuning(t.ID, func(t *tuning) error { // where it cannot be saved, the job fails soon
+			t.Status = TuneChecking
+			return nil
+		})
+	}
+	one, stop := context.WithCancel(ctx)
+	s.active = active{id: t.ID, stop: stop}
+	return &Work{Owner: first.Owner, Job: t.Tuning, Wishes: t.Wishes, s: s}, one
+}
+
+// endTuning ends a job that is not done, unless it was paused or cancelled.
+func (s *Store) endTuning(w *Work, err error, log func(string, error)) {
+	id := w.Job.ID
+	s.mu.Lock()
+	moved := s.active.moved
+	s.active.stop()
+	s.active = active{}
+	failed := err != nil && !moved
+	var fault *TuneFault
+	if failed {
+		if !errors.As(err, &fault) {
+			fault = &TuneFault{Code: "server_error", Message: "the job cannot be run: " + toldTuner(err)}
+		}
+		end := func(t *tuning) error {
+			now := time.Now().Unix()
+			t.Status, t.Error, t.Finished, t.Estimated = TuneFailed, fault, &now, nil
+			return nil
+		}
+		if _, unsaved := s.changeTuning(id, end); unsaved != nil {
+			_ = end(&s.tunings[id].Value) // it is not run again until the next start
+		}
+	}
+	if s.tunings[id].Value.Ended() {
+		s.dropState(id)
+	}
+	s.mu.Unlock()
+	if failed {
+		s.event(id, "error", fault.Message, nil)
+		log(id, err)
+	}
+}
+
+// toldTuner is told, of jobs.
+func toldTuner(err error) string {
+	if text := told(err); !strings.HasPrefix(text, "its files") {
+		return text
+	}
+	return "the log of the server has more"
+}
+
+// dropState removes what a job goes on from. s.mu is held.
+func (s *Store) dropState(id string) {
+	os.Remove(s.state(id)) // if this fails, the next Open removes it
+	s.count(s.journals[id].owner, -s.journals[id].bytes)
+	delete(s.journals, id)
+}
+
+// Open opens a file that the job learns from, and returns its name.
+func (w *Work) Open(id string) (io.ReadCloser, string, error) {
+	f, err := w.s.File(w.Owner, id)
+	if err != nil {
+		return nil, "", err
+	}
+	in, err := w.s.Content(w.Owner, id)
+	return in, f.Filename, err
+}
+
+// State returns the path of the file that the job is saved to, which may exist.
+func (w *Work) State() string { return w.s.state(w.Job.ID) }
+
+// Reserve makes room for a state of so many bytes.
+func (w *Work) Reserve(n int64) error {
+	s, id := w.s, w.Job.ID
+	s.mu.Lock()
+	had := s.journals[id].bytes
+	s.mu.Unlock()
+	if n <= had {
+		return nil
+	}
+	if err := s.reserve(w.Owner, int(n-had)); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.journals[id] = journal{w.Owner, n}
+	return nil
+}
+
+// Event notes that something has happened; data: numbers of a step, or nil.
+func (w *Work) Event(message string, data *TunePoint) { w.s.event(w.Job.ID, "info", message, data) }
+
+// Warn notes what the client should know.
+func (w *Work) Warn(message string) { w.s.event(w.Job.ID, "warn", message, nil) }
+
+// Begin shows what the job has become, and about when it will end.
+func (w *Work) Begin(batch int, rate float64, epochs int, end time.Time) error {
+	w.s.mu.Lock()
+	defer w.s.mu.Unlock()
+	_, err := w.s.changeTuning(w.Job.ID, func(t *tuning) error {
+		if t.Ended() || t.Status == TunePaused {
+			return context.Canceled
+		}
+		at := end.Unix()
+		t.Status, t.Estimated = TuneRunning, &at
+		t.show(batch, rate, epochs)
+		return nil
+	})
+	return err
+}
+
+// Done ends the job: write makes the adapter's file, curve is a table of its steps in CSV. It returns the name of the model,
+// which may be asked for from now on.
+func (w *Work) Done(write func(path string) (int64, error), curve []byte, best TunePoint, tokens int) (string, error) {
+	s, id := w.s, w.Job.ID
+	bare := strings.TrimPrefix(id, "ftjob-")
+	adapter, err := s.tuned(w.Owner, "file-"+bare+"-adapter", id+".gguf", write)
+	if err != nil {
+		return "", err
+	}
+	metrics, err := s.tuned(w.Owner, "file-"+bare+"-metrics", id+".csv", func(path string) (int64, error) {
+		return newfile.Write(path, true, 0o600, 0, func(to io.Writer) (int64, error) { return io.Copy(to, bytes.NewReader(curve)) })
+	})
+	if err != nil {
+		return "", err
+	}
+	name := fmt.Sprintf("ft:%s:%s:%s", w.Job.Model, w.Wishes.Suffix, bare[:8])
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, err = s.changeTuning(id, func(t *tuning) error {
+		if t.Ended() || t.Status == TunePaused {
+			return context.Canceled
+		}
+		now := time.Now().Unix()
+		t.Status, t.Finished, t.Estimated, t.Tuned, t.Tokens = TuneSucceeded, &now, nil, &name, &tokens
+		t.Results, t.Adapter, t.Best = []string{metrics, adapter}, adapter, &best
+		return nil
+	})
+	w.done = err == nil
+	return name, err
+}
+
+// tuned stores a file that a job has made.
+func (s *Store) tuned(owner, id, name string, write func(path string) (int64, error)) (string, error) {
+	path := s.path(id + ".data")
+	n, err := write(path)
+	if err != nil {
+		return "", onDisk(err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := int64(0)
+	if o := s.files[id]; o != nil { // the process ended before the job knew
+		before = o.Value.Bytes
+	}
+	f := File{ID: id, Object: "file", Bytes: n, Created: time.Now().Unix(), Filename: name, Purpose: PurposeResult, Status: "processed"}
+	if err := s.keep(owner, f); err != nil {
+		os.Remove(path)
+		return "", err
+	}
+	s.count(owner, n-before)
+	return id, nil
+}
+
+// loadTunings counts the states of jobs that have not ended, and removes what belongs to no job.
+func (s *Store) loadTunings() error {
+	for _, kind := range []string{".state", ".events"} {
+		paths, err := s.matching("ftjob-*" + kind)
+		if err != nil {
+			return err
+		}
+		for _, path := range paths {
+			id := strings.TrimSuffix(filepath.Base(path), kind)
+			o := s.tunings[id]
+			if o == nil || kind == ".state" && o.Value.Ended() {
+				if err := os.Remove(path); err != nil {
+					return err
+				}
+				continue
+			}
+			if kind == ".events" {
+				events, err := s.TuneEvents(o.Owner, id)
+				if err != nil {
+					return err
+				}
+				s.noted[id] = len(events)
+				continue
+			}
+			info, err := os.Stat(path)
+			if err != nil {
+				return err
+			}
+			s.journals[id] = journal{o.Owner, info.Size()}
+			s.count(o.Owner, info.Size())
+		}
+	}
+	return nil
+}

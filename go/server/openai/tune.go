@@ -1,0 +1,288 @@
+package openai
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/quern-llm/quern/go/server/answer"
+	"github.com/quern-llm/quern/go/server/ask"
+	"github.com/quern-llm/quern/go/server/batch"
+	"github.com/quern-llm/quern/go/server/field"
+	"github.com/quern-llm/quern/go/server/reply"
+)
+
+var errNoTuning = reply.Unsupported("this server fine-tunes no models; start it with --fine-tuning and --batch-dir")
+
+// tuning is a handler of fine-tuning jobs.
+func (s *API) tuning(
+	f func(req *answer.Request, store *batch.Store, owner string) (any, error),
+) func(*answer.Request) error {
+	return func(req *answer.Request) error {
+		if s.Tunable == nil {
+			return errNoTuning
+		}
+		return s.kept(func(req *answer.Request, store *batch.Store, owner string) (any, error) {
+			v, err := f(req, store, owner)
+			switch {
+			case errors.Is(err, batch.ErrTunings):
+				err = &reply.Error{Status: http.StatusTooManyRequests, Message: err.Error()}
+			case errors.Is(err, batch.ErrState):
+				err = &reply.Error{Status: http.StatusConflict, Message: err.Error()}
+			}
+			return v, err
+		})(req)
+	}
+}
+
+// orAuto is a number, or "auto", which is 0.
+type orAuto struct{ field.Target }
+
+func (a orAuto) Take(r *field.Reader) error {
+	if r.Kind() != '"' {
+		return a.Target.Take(r)
+	}
+	if v, err := r.Text(`a number, or "auto"`); err != nil || v != "auto" {
+		return errors.Join(err, fmt.Errorf(`%s, want a number, or "auto"`, field.Quote(v)))
+	}
+	return nil
+}
+
+func (a orAuto) Value() any { return "auto" }
+
+func (a orAuto) Schema() field.Schema {
+	return field.Schema{"anyOf": []field.Schema{{"enum": []string{"auto"}}, a.Target.Schema()}}
+}
+
+// tuneSettings is the object hyperparameters.
+type tuneSettings struct {
+	batch, epochs int
+	rate          float32
+}
+
+func (s *tuneSettings) fields() []field.Field {
+	return []field.Field{
+		field.Input("batch_size", orAuto{field.Integer(&s.batch, 1, 1<<16)}, "Examples of a step."),
+		field.Input("learning_rate_multiplier", orAuto{field.Float(&s.rate, 1e-4, 1e4)}, "The rate in relation to the usual one."),
+		field.Input("n_epochs", orAuto{field.Integer(&s.epochs, 1, 10_000)}, "How often all examples are learnt."),
+	}
+}
+
+const wantSettings = "an object with batch_size, learning_rate_multiplier, n_epochs"
+
+func (s *tuneSettings) Take(r *field.Reader) error { return takeMembers(r, wantSettings, s.fields()) }
+func (s *tuneSettings) Value() any                 { return nil }
+func (s *tuneSettings) Schema() field.Schema       { return membersSchema(wantSettings, s.fields()) }
+
+// takeMembers reads an object of these members.
+func takeMembers(r *field.Reader, want string, fields []field.Field) error {
+	return r.Members(want, func(name string) error {
+		i := slices.IndexFunc(fields, func(f field.Field) bool { return f.Names[0] == name })
+		if i < 0 || r.Kind() == 'n' {
+			_, err := r.Raw()
+			return err
+		}
+		if err := fields[i].To.Take(r); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		return nil
+	})
+}
+
+func membersSchema(want string, fields []field.Field) field.Schema {
+	members := field.Schema{}
+	for _, f := range fields {
+		members[f.Names[0]] = f.To.Schema()
+	}
+	return field.Schema{"description": want, "type": "object", "properties": members}
+}
+
+// tuneMethod is the object method.
+type tuneMethod struct {
+	kind     string
+	settings *tuneSettings
+}
+
+// supervised is its member of that name.
+type supervised struct{ settings *tuneSettings }
+
+const (
+	wantMethod     = "an object with type, which is supervised, and supervised"
+	wantSupervised = "an object with hyperparameters"
+)
+
+func (m *tuneMethod) fields() []field.Field {
+	return []field.Field{
+		field.Input("type", field.OneOf(&m.kind, "supervised"), "How it is fine-tuned."),
+		field.Input("supervised", &supervised{m.settings}, "Settings of that."),
+	}
+}
+
+func (m *tuneMethod) Take(r *field.Reader) error { return takeMembers(r, wantMethod, m.fields()) }
+func (m *tuneMethod) Value() any                 { return nil }
+func (m *tuneMethod) Schema() field.Schema       { return membersSchema(wantMethod, m.fields()) }
+
+func (m *supervised) fields() []field.Field {
+	return []field.Field{field.Input("hyperparameters", m.settings, "As hyperparameters.")}
+}
+
+func (m *supervised) Take(r *field.Reader) error { return takeMembers(r, wantSupervised, m.fields()) }
+func (m *supervised) Value() any                 { return nil }
+func (m *supervised) Schema() field.Schema       { return membersSchema(wantSupervised, m.fields()) }
+
+// A tuneQuery is a request to create a fine-tuning job.
+type tuneQuery struct {
+	model, training, validation, suffix string
+
+	settings     tuneSettings
+	method       tuneMethod
+	seed         int64
+	metadata     metadataField
+	integrations noIntegrations
+}
+
+// noIntegrations is an empty list.
+type noIntegrations struct{}
+
+func (noIntegrations) Take(r *field.Reader) error {
+	return r.Elements("an empty list", func(int) error {
+		return errors.New("not supported: nothing is sent elsewhere, want an empty list")
+	})
+}
+func (noIntegrations) Value() any           { return []any{} }
+func (noIntegrations) Schema() field.Schema { return field.Schema{"type": "array", "maxItems": 0} }
+
+func newTuneQuery(*ask.Model) *tuneQuery {
+	q := &tuneQuery{seed: -1}
+	q.method.settings = &q.settings
+	return q
+}
+
+func (q *tuneQuery) Fields() []field.Field {
+	return []field.Field{
+		field.Required("model", field.Text(&q.model), "The model that is fine-tuned, by a name of the list of models."),
+		field.Required("training_file", field.Text(&q.training),
+			"A file that was uploaded with purpose=fine-tune: of an example in each line."),
+		field.Input("validation_file", field.Text(&q.validation),
+			"Another, of examples that are not learnt, by whose loss the best model is chosen; by default none: then it is that of the end."),
+		field.Input("method", &q.method, "How it is fine-tuned: supervised."),
+		field.Input("hyperparameters", &q.settings, "Settings, as method has them."),
+		field.Input("seed", field.Integer(&q.seed, 0, 1<<31-1), "Of what is random: the same jobs with the same seed make the same model."),
+		field.Input("suffix", field.Text(&q.suffix), "A part of the name of the model, of at most 64 letters, digits and -_.; by default none."),
+		field.Input("metadata", &q.metadata, "Texts to be kept with the job, by name."),
+		field.Input("integrations", &q.integrations, "None are supported."),
+	}
+}
+
+// createTuning reads the body first, as createBatch does.
+func (s *API) createTuning(req *answer.Request) error {
+	q := newTuneQuery(nil)
+	if err := req.Read(q); err != nil {
+		return err
+	}
+	if len(q.suffix) > 64 || strings.Trim(q.suffix, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") != "" {
+		return reply.Invalid("suffix", "%s, want at most 64 letters, digits and -_.", field.Quote(q.suffix))
+	}
+	return s.tuning(func(_ *answer.Request, store *batch.Store, owner string) (any, error) {
+		model, err := s.Tunable(q.model)
+		if err != nil {
+			return nil, err
+		}
+		w := batch.Wishes{Epochs: q.settings.epochs, Examples: q.settings.batch, Rate: float64(q.settings.rate), Seed: int(q.seed), Suffix: q.suffix}
+		if q.seed < 0 {
+			w.Seed = rand.IntN(1 << 31)
+		}
+		t, err := store.AddTuning(owner, model, q.training, q.validation, w, q.metadata)
+		if errors.Is(err, batch.ErrPurpose) || errors.Is(err, batch.ErrTuneFile) || errors.Is(err, batch.ErrNotFound) {
+			return nil, reply.Bad("training_file, validation_file: %v", err)
+		}
+		return t, err
+	})(req)
+}
+
+// How fine-tuning jobs, and what there is of them, are listed.
+var (
+	tunePages       = paging{"desc", 20, 1_000}
+	eventPages      = paging{"desc", 20, 10_000}
+	checkpointPages = paging{"desc", 10, 1_000}
+)
+
+func (s *API) listTunings(req *answer.Request, store *batch.Store, owner string) (any, error) {
+	list := store.Tunings(owner)
+	slices.Reverse(list)
+	return pageOf(req, list, func(t batch.Tuning) string { return t.ID }, tunePages)
+}
+
+func (s *API) getTuning(req *answer.Request, store *batch.Store, owner string) (any, error) {
+	return store.Tuning(owner, req.HTTP.Param("id"))
+}
+
+func (s *API) cancelTuning(req *answer.Request, store *batch.Store, owner string) (any, error) {
+	return store.CancelTuning(owner, req.HTTP.Param("id"))
+}
+
+func (s *API) pauseTuning(req *answer.Request, store *batch.Store, owner string) (any, error) {
+	return store.PauseTuning(owner, req.HTTP.Param("id"))
+}
+
+func (s *API) resumeTuning(req *answer.Request, store *batch.Store, owner string) (any, error) {
+	return store.ResumeTuning(owner, req.HTTP.Param("id"))
+}
+
+func (s *API) listTuneEvents(req *answer.Request, store *batch.Store, owner string) (any, error) {
+	list, err := store.TuneEvents(owner, req.HTTP.Param("id"))
+	if err != nil {
+		return nil, err
+	}
+	return pageOf(req, list, func(e batch.TuneEvent) string { return e.ID }, eventPages)
+}
+
+func (s *API) listTuneCheckpoints(req *answer.Request, store *batch.Store, owner string) (any, error) {
+	list, err := store.TuneCheckpoints(owner, req.HTTP.Param("id"))
+	if err != nil {
+		return nil, err
+	}
+	return pageOf(req, list, func(c batch.TuneCheckpoint) string { return c.ID }, checkpointPages)
+}
+
+// tuneRoutes are those of fine-tuning jobs.
+func (s *API) tuneRoutes() []answer.Route {
+	const jobs = "/v1/fine_tuning/jobs"
+	return []answer.Route{
+		{
+			Method: http.MethodPost, Paths: []string{jobs}, Always: true, Dialect: Dialect{},
+			Handle: s.createTuning, Summary: "Fine-tune a model on the examples of a file when there is time", Answer: batch.Tuning{},
+			Body:    answer.BodyOf("TuneRequest", newTuneQuery),
+			Example: map[string]any{"model": "llama", "training_file": "file-abc", "suffix": "support"},
+		}, {
+			Method: http.MethodGet, Paths: []string{jobs}, Always: true, Dialect: Dialect{},
+			Handle: s.tuning(s.listTunings), Summary: "List the fine-tuning jobs", Params: tunePages.params(),
+			Answer: page[batch.Tuning]{},
+		}, {
+			Method: http.MethodGet, Paths: []string{jobs + "/:id"}, Always: true, Dialect: Dialect{},
+			Handle: s.tuning(s.getTuning), Summary: "Describe a fine-tuning job", Params: answer.PathID, Answer: batch.Tuning{},
+		}, {
+			Method: http.MethodPost, Paths: []string{jobs + "/:id/cancel"}, Always: true, Dialect: Dialect{},
+			Handle: s.tuning(s.cancelTuning), Summary: "Cancel a fine-tuning job", Params: answer.PathID, Answer: batch.Tuning{},
+		}, {
+			Method: http.MethodPost, Paths: []string{jobs + "/:id/pause"}, Always: true, Dialect: Dialect{},
+			Handle: s.tuning(s.pauseTuning), Summary: "Have a fine-tuning job wait until it is resumed", Params: answer.PathID,
+			Answer: batch.Tuning{},
+		}, {
+			Method: http.MethodPost, Paths: []string{jobs + "/:id/resume"}, Always: true, Dialect: Dialect{},
+			Handle: s.tuning(s.resumeTuning), Summary: "Have a paused fine-tuning job go on", Params: answer.PathID,
+			Answer: batch.Tuning{},
+		}, {
+			Method: http.MethodGet, Paths: []string{jobs + "/:id/events"}, Always: true, Dialect: Dialect{},
+			Handle: s.tuning(s.listTuneEvents), Summary: "List what happened to a fine-tuning job",
+			Params: eventPages.params(answer.PathID...), Answer: page[batch.TuneEvent]{},
+		}, {
+			Method: http.MethodGet, Paths: []string{jobs + "/:id/checkpoints"}, Always: true, Dialect: Dialect{},
+			Handle: s.tuning(s.listTuneCheckpoints), Summary: "List the numbers that a fine-tuning job ended with",
+			Params: checkpointPages.params(answer.PathID...), Answer: page[batch.TuneCheckpoint]{},
+		},
+	}
+}
