@@ -2,7 +2,9 @@ package server_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -86,7 +88,7 @@ func newWholeSiteOf(t *testing.T, caller func(*gin.Context) answer.Caller) *fake
 		t.Fatal(err)
 	}
 	t.Cleanup(store.Close)
-	return fake.Demo(t, fake.Setup{Server: server.Config{SlotPath: t.TempDir(), LoraDir: t.TempDir(), Batches: store,
+	return fake.Demo(t, fake.Setup{Server: server.Config{SlotPath: t.TempDir(), LoraDir: t.TempDir(), Batches: store, Tune: noTuning,
 		Tools: fake.Weather{}, Library: &fake.Shelf{}, Caller: caller}})
 }
 
@@ -331,3 +333,6 @@ func short(text string) string {
 	}
 	return text
 }
+
+// noTuning is for servers whose fine-tuning jobs are created, and never run.
+func noTuning(context.Context, *batch.Work) error { return errors.New("no job is run here") }

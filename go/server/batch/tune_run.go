@@ -44,6 +44,7 @@ type Work struct {
 
 // Run runs jobs until ctx ends.
 func (r *Tuner) Run(ctx context.Context) {
+	defer r.Store.idle()
 	for ctx.Err() == nil {
 		w, one := r.Store.nextTuning(ctx)
 		if w == nil {
@@ -62,6 +63,13 @@ func (r *Tuner) Run(ctx context.Context) {
 		}
 		r.Store.endTuning(w, err, r.Log)
 	}
+}
+
+// idle says that no job runs.
+func (s *Store) idle() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.active = active{}
 }
 
 func (s *Store) nudgeTuner() {
