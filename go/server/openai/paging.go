@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -36,26 +37,30 @@ func (p paging) params(more ...answer.Param) []answer.Param {
 	}, more...)
 }
 
+// read returns how many items the query asks for at most, and whether the newest are first.
+func (p paging) read(req *answer.Request) (limit int, newest bool, err error) {
+	limit = p.usual
+	if text := req.HTTP.Query("limit"); text != "" {
+		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > p.most {
+			return 0, false, reply.Invalid("limit", "%s, want 1 to %d", field.Quote(text), p.most)
+		}
+	}
+	order := cmp.Or(req.HTTP.Query("order"), p.order)
+	if order != "asc" && order != "desc" {
+		return 0, false, reply.Invalid("order", "%s, want asc or desc", field.Quote(order))
+	}
+	return limit, order == "desc", nil
+}
+
 // pageOf returns the part of a list, which begins with the oldest and may be changed, that the query asks for.
 func pageOf[T any](req *answer.Request, list []T, id func(T) string, p paging) (page[T], error) {
 	all := page[T]{Object: "list", Data: []T{}}
-	limit := p.usual
-	if text := req.HTTP.Query("limit"); text != "" {
-		var err error
-		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > p.most {
-			return all, reply.Invalid("limit", "%s, want 1 to %d", field.Quote(text), p.most)
-		}
+	limit, newest, err := p.read(req)
+	if err != nil {
+		return all, err
 	}
-	order := p.order
-	if text := req.HTTP.Query("order"); text != "" {
-		order = text
-	}
-	switch order {
-	case "asc":
-	case "desc":
+	if newest {
 		slices.Reverse(list)
-	default:
-		return all, reply.Invalid("order", "%s, want asc or desc", field.Quote(order))
 	}
 	if after := req.HTTP.Query("after"); after != "" {
 		i := slices.IndexFunc(list, func(v T) bool { return id(v) == after })

@@ -233,6 +233,9 @@ func (s *API) resumeTuning(req *answer.Request, store *batch.Store, owner string
 }
 
 func (s *API) listTuneEvents(req *answer.Request, store *batch.Store, owner string) (any, error) {
+	if _, _, err := eventPages.read(req); err != nil {
+		return nil, err
+	}
 	list, err := store.TuneEvents(owner, req.HTTP.Param("id"))
 	if err != nil {
 		return nil, err
@@ -241,6 +244,9 @@ func (s *API) listTuneEvents(req *answer.Request, store *batch.Store, owner stri
 }
 
 func (s *API) listTuneCheckpoints(req *answer.Request, store *batch.Store, owner string) (any, error) {
+	if _, _, err := checkpointPages.read(req); err != nil {
+		return nil, err
+	}
 	list, err := store.TuneCheckpoints(owner, req.HTTP.Param("id"))
 	if err != nil {
 		return nil, err
