@@ -239,7 +239,9 @@ func TestFineTuningGoesOn(t *testing.T) {
 	running := func(j *openai.FineTuningJob) bool { return j.Status == "running" }
 	after := func(step int) {
 		t.Helper()
-		if !s.eventually(func() bool { return slices.ContainsFunc(c.events(job.ID), func(line string) bool { return strings.HasPrefix(line, fmt.Sprintf("Step %d/", step)) }) }) {
+		if !s.eventually(func() bool {
+			return slices.ContainsFunc(c.events(job.ID), func(line string) bool { return strings.HasPrefix(line, fmt.Sprintf("Step %d/", step)) })
+		}) {
 			t.Fatalf("step %d is not taken", step)
 		}
 	}
