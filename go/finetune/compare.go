@@ -44,14 +44,15 @@ func NewComparison(e *Encoder, learn, held []data.Comparison, longest int, s Set
 		learn, held = data.SplitCompared(learn, s.Share)
 	}
 	p := &Plan{Settings: s, Pooling: poolingOf(e.Config)}
-	c, err := p.comparing(e.Config, append(slices.Clone(learn), held...))
+	both := slices.Concat(learn, held)
+	c, err := p.comparing(e.Config, both)
 	if err != nil {
 		return nil, err
 	}
-	if p.Texts, p.Learnt, err = c.texts(e, learn, s.Context); err != nil {
+	if p.Texts, p.Learnt, err = c.texts(e, learn, both, s.Context); err != nil {
 		return nil, err
 	}
-	if p.Held, p.HeldOut, err = c.texts(e, held, s.Context); err != nil {
+	if p.Held, p.HeldOut, err = c.texts(e, held, both, s.Context); err != nil {
 		return nil, err
 	}
 	return p, p.divide(0)
@@ -71,8 +72,7 @@ func poolingOf(c *nn.Config) nn.Pooling {
 // comparing is what texts are made of comparisons.
 type comparing struct {
 	paired    bool     // each document is encoded with its query
-	documents int      // of each
-	borrowed  int      // of these, answers to other queries
+	documents int      // of each; where it has fewer, answers to other queries stand in
 	classes   []string // of the classifier
 }
 
@@ -106,10 +106,11 @@ func (p *Plan) comparing(c *nn.Config, all []data.Comparison) (to comparing, err
 	case p.Pooling == nn.PoolRank:
 		to.paired = true
 		if least == 1 {
-			if to.borrowed = min(standIns, len(all)-1); to.borrowed < 1 {
+			borrowed := min(standIns, len(all)-1)
+			if borrowed < 1 {
 				return to, errors.New("a single query with its answer, and no text that is none")
 			}
-			to.documents += to.borrowed
+			to.documents += borrowed
 		}
 		p.Objective = train.Ranking{Texts: to.documents}
 	default:
@@ -118,8 +119,8 @@ func (p *Plan) comparing(c *nn.Config, all []data.Comparison) (to comparing, err
 	return to, nil
 }
 
-// texts encodes comparisons. Texts of more than most tokens are cut.
-func (to comparing) texts(e *Encoder, all []data.Comparison, most int) (texts []model.Text, c data.Counts, err error) {
+// texts encodes comparisons. Texts of more than most tokens are cut. Answers to others are those of both that are learnt and held out.
+func (to comparing) texts(e *Encoder, all, both []data.Comparison, most int) (texts []model.Text, c data.Counts, err error) {
 	add := func(x model.Text) {
 		c.Longest = max(c.Longest, len(x.Tokens))
 		if n := len(x.Tokens); n > most { // what closes a text, such as [SEP], stays
@@ -137,11 +138,13 @@ func (to comparing) texts(e *Encoder, all []data.Comparison, most int) (texts []
 		c.Examples++
 		documents := slices.Clone(x.Documents[:min(to.documents, len(x.Documents))])
 		for k := 1; len(documents) < to.documents; k++ { // those that follow, in a circle
-			other := all[(i+k)%len(all)].Documents[0]
-			if k <= len(all) && (slices.Contains(documents, other) || all[(i+k)%len(all)].Query == x.Query) {
-				continue
+			if k > len(both) {
+				return nil, c, fmt.Errorf("%s: there are too few other answers to stand in for texts that are none; give some", x.Where)
 			}
-			documents = append(documents, other)
+			other := &both[(i+k)%len(both)]
+			if other.Query != x.Query && !slices.Contains(documents, other.Documents[0]) {
+				documents = append(documents, other.Documents[0])
+			}
 		}
 		switch {
 		case x.Classed:

@@ -81,6 +81,9 @@ func parseRanked(value jsontext.Value) (all []Comparison, err error) {
 		answer, name = in.Pos, "pos"
 	}
 	answers, err := texts(answer, name)
+	if err == nil && len(answers) == 0 {
+		err = fmt.Errorf("%s: no text", name)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -244,6 +244,9 @@ func FuzzRead(f *testing.F) {
 	f.Add(`{"prompt":"p","chosen":"a","rejected":"b"}`)
 	f.Add(`{"prompt":[{"role":"user","content":"q"}],"completion":{"role":"assistant","content":"a"}}`)
 	f.Add("{\"text\":\"a\"}\n{\"text\":\"b\"")
+	f.Add(`{"query":"q","pos":["a"],"neg":["b"],"margin":1}`)
+	f.Add(`{"sentence1":"a","sentence2":"b","score":0.5}`)
+	f.Add(`{"text":"a","label":["b",1]}`)
 	f.Add("plain")
 	f.Fuzz(func(t *testing.T, text string) {
 		set, err := data.ReadFrom(strings.NewReader(text), "f", data.Auto)
