@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -41,6 +42,35 @@ func (s *slow) Forecast(dst []int32) []int32 {
 
 // requestsBytes returns the memory that is counted for running requests.
 func requestsBytes(l *Loop) uint64 { return l.e.device.budget.ByPurpose()[requestsPurpose] }
+
+// Masks are computed also where as many as there are CPUs are slow.
+func TestManySlowMasks(t *testing.T) {
+	slow := runtime.GOMAXPROCS(0)
+	m := &masking{of: make([]masks, slow+5)}
+	open := make(chan struct{})
+	for i := range m.of {
+		m.of[i].f = func() {
+			if i < slow {
+				<-open
+			}
+		}
+	}
+	m.begin()
+	m.await()
+	for i := slow; i < len(m.of); i++ {
+		m.of[i].wait()
+	}
+	if m.of[0].ready() {
+		t.Error("a slow mask is there")
+	}
+	close(open)
+	<-m.there
+	for i := range m.of {
+		if !m.of[i].ready() {
+			t.Errorf("mask %d is not there", i)
+		}
+	}
+}
 
 // Others do not wait for the masks of a request, and it ends when it is cancelled or its time is over.
 func TestSlowMasks(t *testing.T) {
