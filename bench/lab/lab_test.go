@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -170,6 +171,9 @@ func TestPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range files {
+		if filepath.Ext(name) == ".svg" && runtime.GOARCH != "amd64" {
+			continue // other compilers fuse multiplications and additions: last digits of coordinates differ
+		}
 		got, err := os.ReadFile(filepath.Join("../..", name))
 		if err != nil {
 			t.Error(err)
