@@ -251,6 +251,10 @@ func TestFinetuneRefuses(t *testing.T) {
 	if r := with("--data", chats, "--memory", "12M"); r.code != 1 || !strings.Contains(r.stderr, "no memory for") || strings.Count(r.stderr, "\n") != 1 {
 		t.Errorf("12 MB: %+v", r)
 	}
+	wild := with("--data", chats, "--steps", "60", "--lr", "10", "--clip", "0")
+	if wild.code != 1 || !strings.Contains(wild.stderr, "not a finite number; a smaller --lr") || strings.Count(wild.stderr, "\n") != 1 {
+		t.Errorf("losses that are no numbers: %+v", wild)
+	}
 	full := invocation{args: []string{"finetune", "-m", demo.Name, "--data", chats, "-o", out, "--steps", "2"}, limits: "ulimit -f 512"}.run(t)
 	if full.code != 1 || !strings.Contains(full.stderr, "free some room") || strings.Count(full.stderr, "\n") != 1 {
 		t.Errorf("a disk that is full: %+v", full)

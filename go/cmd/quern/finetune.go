@@ -415,6 +415,9 @@ func (f *finetuneFlags) train(cmd *cobra.Command, job *finetune.Job, now time.Ti
 		if job.Taken() == 0 && len(job.Points) == 0 {
 			return f.explain(err)
 		}
+		if errors.Is(err, model.ErrNotFinite) { // to go on from there would lead to the same
+			return f.salvage(job, f.explain(err))
+		}
 		if saveErr := save(); saveErr != nil {
 			return errors.Join(f.explain(err), saveErr)
 		}
@@ -444,15 +447,28 @@ func (f *finetuneFlags) draw(job *finetune.Job) error {
 	return err
 }
 
+// salvage writes the best adapter of a run that failed for err, if it was measured.
+func (f *finetuneFlags) salvage(job *finetune.Job, err error) error {
+	if job.Every == 0 || job.BestStep == 0 {
+		return err
+	}
+	if _, failed := f.write(job); failed != nil {
+		return errors.Join(err, failed)
+	}
+	return fmt.Errorf("%w; %s is the best adapter until then, of step %d", err, f.out, job.BestStep)
+}
+
+// write writes the adapter.
+func (f *finetuneFlags) write(job *finetune.Job) (int64, error) {
+	if f.isPEFT() {
+		return job.WritePEFT(f.out, cmp.Or(f.base, f.model), f.force)
+	}
+	return job.WriteGGUF(f.out, f.force)
+}
+
 // finish writes the adapter. Where that fails the run is saved, so that nothing of it is lost.
 func (f *finetuneFlags) finish(cmd *cobra.Command, job *finetune.Job, save func() error) error {
-	var n int64
-	var err error
-	if f.isPEFT() {
-		n, err = job.WritePEFT(f.out, cmp.Or(f.base, f.model), f.force)
-	} else {
-		n, err = job.WriteGGUF(f.out, f.force)
-	}
+	n, err := f.write(job)
 	if err != nil {
 		if save() == nil {
 			err = fmt.Errorf("%w; the run is saved, and the same command with --resume writes it", err)
