@@ -122,8 +122,8 @@ func (t *tuning) examples(id, param string) ([]data.Example, error) {
 	}
 	defer in.Close()
 	set, err := data.ReadFrom(in, name, data.Auto)
-	if err == nil && len(set.Pairs) > 0 {
-		err = fmt.Errorf("%s: pairs of a better and a worse answer, want examples of one answer", name)
+	if err == nil && len(set.Examples) == 0 {
+		err = fmt.Errorf("%s: %s, want examples of one answer", name, set.Kind())
 	}
 	if err != nil {
 		return nil, badFile(param, err)
