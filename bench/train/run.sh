@@ -32,20 +32,20 @@ done
 
 # Some of a text, for llama-finetune: a window of TOKENS begins every TOKENS / 2.
 text() {
-	python3 -c 'import random, sys; random.seed(1); print(" ".join(random.choice("sun rain bread river stone paper glass".split()) for _ in range(int(sys.argv[1]))))' "$((tokens * 2))"
+	python3 -c 'import random, sys; random.seed(1); print(" ".join(random.choice("sun rain bread river stone paper glass".split()) for _ in range(int(sys.argv[1]))))' "$((tokens * 6))"
 }
 
 # A time in which llama-finetune trains one window more, by what it says of each.
 finetune() {
 	text >"$work/text"
-	"$LLAMA_FINETUNE" -m "$F32_MODEL" -f "$work/text" -c "$tokens" -b "$tokens" -ub "$tokens" -t "$threads" -epochs 1 -val-split 0 \
-		-o "$work/out.gguf" 2>&1 | tr '\r' '\n' | python3 -c '
-import re, sys, time
-seen = {}
-for line in sys.stdin:
-    m = re.search(r"data=0*(\d+)/", line)
-    if m and int(m[1]) not in seen:
-        seen[int(m[1])] = time.monotonic()
+	"$LLAMA_FINETUNE" -m "$F32_MODEL" -f "$work/text" -c "$tokens" -b "$tokens" -ub "$tokens" -t "$threads" -fa off -epochs 1 -val-split 0 \
+		-o "$work/out.gguf" 2>&1 | python3 -c '
+import os, re, sys, time
+seen, text = {}, b""
+while some := os.read(0, 1 << 16):
+    text = (text + some)[-4096:]
+    for n in re.findall(rb"data=0*(\d+)/", text):
+        seen.setdefault(int(n), time.monotonic())
 n = sorted(seen)
 if len(n) < 2:
     sys.exit("train: llama-finetune said nothing of its windows")
