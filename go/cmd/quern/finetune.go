@@ -34,6 +34,7 @@ type finetuneFlags struct {
 	files    *launch.Files
 	set      launch.Overrides
 	device   deviceFlags
+	ranks    string
 	template templateFlags
 
 	data, held     []string
@@ -107,6 +108,7 @@ when to stop, and the best adapter is kept. On Ctrl-C the run is saved beside OU
 	f.template.define(fs)
 	defineOverrides(fs, &f.set)
 	f.device.defineThreads(fs)
+	fs.StringVar(&f.ranks, "ranks", "", "`RANKS` that train an adapter together: mpi, the processes of the MPI job that this one is of (bin/quern-mpi), each with the model and the examples (default: this process alone)")
 	f.device.defineLimit(fs)
 	return cmd
 }
@@ -245,22 +247,31 @@ func (f *finetuneFlags) replaceable(err error) error {
 	return err
 }
 
-func (f *finetuneFlags) run(cmd *cobra.Command) error {
-	if err := f.check(); err != nil {
+func (f *finetuneFlags) run(cmd *cobra.Command) (err error) {
+	if err := errors.Join(f.check(), f.checkRanks()); err != nil {
 		return err
 	}
-	if err := f.checkOutputs(); err != nil {
+	g, err := f.join()
+	if err != nil {
 		return err
+	}
+	defer func() { leaveRanks(g, err) }()
+	if !follows(g) {
+		if err := f.checkOutputs(); err != nil {
+			return err
+		}
 	}
 	r := data.Renderer{Now: time.Now()}
 	var saved *finetune.Checkpoint
-	if f.resume {
-		var err error
+	if f.resume && !follows(g) {
 		if saved, err = finetune.OpenCheckpoint(f.checkpoint()); err != nil {
 			return err
 		}
 		defer saved.Close()
 		r.Now = saved.Now
+	}
+	if r.Now, err = sameTime(g, r.Now); err != nil {
+		return err
 	}
 	head, err := f.files.ReadHead(f.model, launch.Settings{Overrides: f.set, NoProjector: true})
 	if err != nil {
@@ -279,7 +290,7 @@ func (f *finetuneFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	defer pool.Close()
-	job, err := finetune.New(cmd.Context(), finetune.Source{File: head.File, Pool: pool, Budget: budget}, plan)
+	job, err := finetune.New(cmd.Context(), finetune.Source{File: head.File, Pool: pool, Budget: budget, Ranks: g}, plan)
 	if err != nil {
 		return f.explain(err)
 	}
@@ -293,6 +304,9 @@ func (f *finetuneFlags) run(cmd *cobra.Command) error {
 		if err := job.Restore(saved); err != nil {
 			return err
 		}
+	}
+	if follows(g) {
+		return trainAlong(cmd.Context(), job)
 	}
 	showExamples(cmd.OutOrStdout(), head.Tokenizer, plan, f.show)
 	if err := f.estimate(cmd, job); err != nil || f.dryRun {
