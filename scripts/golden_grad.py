@@ -97,7 +97,7 @@ class Net:
             self.factors = file.tensor("rope_factors_short.weight")
         self.adapter = {}
         for t in file.tensors if adapted else ():
-            if t.startswith("blk") and t.split(".")[2] in ADAPTED and t.endswith(".weight") and not self.fused(t):
+            if t.startswith("blk") and t.split(".")[2] in ADAPTED and t.endswith(".weight"):
                 rows, cols = file.tensors[t][0]
                 for part, shape in ((".lora_a", (RANK, cols)), (".lora_b", (rows, RANK))):
                     words = Rand(t + part).words(shape[0] * shape[1]) >> np.uint64(40)

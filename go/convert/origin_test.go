@@ -70,6 +70,20 @@ func TestOriginsOfMatrices(t *testing.T) {
 	}
 }
 
+// A matrix that is gate and up in one is the checkpoint's of that name, where only one can be meant.
+func TestOriginOfGateAndUp(t *testing.T) {
+	for arch, want := range map[string]string{
+		"phi3": "model.layers.3.mlp.gate_up_proj", "glm4": "model.layers.3.mlp.gate_up_proj", "chatglm": "",
+		"modern-bert": "model.layers.3.mlp.Wi", "plamo3": "model.layers.layers.3.mlp.gate_up_proj",
+	} {
+		s := family.Sizes{Heads: 4, HeadsKV: 4, Width: 64, HeadDim: 16, Layers: 4, Gated: true}
+		o, err := family.OriginOf(arch, s, "blk.3.ffn_up.weight", 64)
+		if o.Name != want || o.Rows != nil || (err == nil) != (want != "") {
+			t.Errorf("%s: %+v, %v, want %q", arch, o, err, want)
+		}
+	}
+}
+
 // Rows of queries are put back as checkpoints have them.
 func TestOriginOfRows(t *testing.T) {
 	o, err := family.OriginOf("llama", family.Sizes{Heads: 2, HeadsKV: 1, Width: 8, HeadDim: 4, Layers: 1}, "blk.0.attn_q.weight", 8)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -42,7 +43,10 @@ func (j *Job) origins() (all []peft, err error) {
 	}
 	c := j.model.Config
 	for _, m := range j.trainer.Adapter.Parts(j.Numbers()) {
-		s := family.Sizes{Width: c.NEmbd, Layers: len(c.Layers)}
+		if m.N > 1 {
+			return nil, fmt.Errorf("%q of %s: adapters of experts are written as GGUF alone", m.Name, c.Arch)
+		}
+		s := family.Sizes{Width: c.NEmbd, Layers: len(c.Layers), Gated: m.Parts > 1}
 		if il := layerOf(m.Name); il >= 0 && il < len(c.Layers) {
 			s.Heads, s.HeadsKV, s.HeadDim = c.Layers[il].NHead, c.Layers[il].NHeadKV, c.Layers[il].HeadDim
 		}

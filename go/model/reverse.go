@@ -43,11 +43,12 @@ type reversal struct {
 	reverse   []func() error // the rules of kept operations, in their order
 }
 
-// A lowRank is an adapter's two matrices for one of the model's while it is trained: rows of floats, outside the Go heap,
-// and the gradients of them.
+// A lowRank is an adapter's two matrices for one tensor of the model while it is trained, or those for each of n experts:
+// rows of floats, outside the Go heap, and the gradients of them.
 type lowRank struct {
-	a, b, da, db []float32 // [rank][in], [out][rank]
-	in, out      int
+	mats         []string  // that are multiplied: one, or parts of the rows in their order
+	a, b, da, db []float32 // [n][rank][in], [n][out][rank]
+	in, out, n   int
 	rank         int
 	scale        float32
 }
@@ -87,8 +88,13 @@ func reverse(p *nn.Program, arch string, tuned *Tuned, targets *kernel.Targets, 
 	to := *p
 	to.Bufs = slices.Clone(p.Bufs)
 	r := &reversal{
-		p: &to, train: tuned.low, capped: kernel.NoBuf, pool: map[kernel.BufSpec][]kernel.Buf{}, steady: map[kernel.Buf]bool{},
+		p: &to, train: map[string]*lowRank{}, capped: kernel.NoBuf, pool: map[kernel.BufSpec][]kernel.Buf{}, steady: map[kernel.Buf]bool{},
 		seen: map[string]bool{},
+	}
+	for _, l := range tuned.low {
+		for _, part := range l.mats {
+			r.train[part] = l
+		}
 	}
 	if tuned.whole != nil {
 		r.weights = tuned.gradients()

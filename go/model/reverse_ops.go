@@ -297,12 +297,13 @@ func (r *reversal) product(op kernel.Matmul, from *made) {
 				return err
 			}
 			l, ok := r.train[p.Name]
-			if !ok {
+			if !ok || p.Name != l.mats[len(l.mats)-1] { // the last of parts is for all
 				continue
 			}
 			if from.floats == kernel.NoBuf {
 				return fmt.Errorf("%q has no adapter", p.Name)
 			}
+			dy.Col += p.Out - l.out
 			r.back = append(r.back, kernel.BackLow{
 				Dst: from.gradients, Src: dy, Act: from.floats, Low: r.rowsLike(op.Dst, 2*l.rank), Rows: op.Rows,
 				A: l.a, B: l.b, DA: l.da, DB: l.db, In: l.in, Out: l.out, Rank: l.rank, Scale: l.scale * scale, Route: op.Route,

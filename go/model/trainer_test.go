@@ -176,16 +176,8 @@ const trainedFile = "testdata/trained.txt"
 // Gradients of small models of every architecture that can be trained are what differences of the loss are, matrix by
 // matrix. The others are refused by an error that is as the list has it.
 func TestGradientOfEveryArchitecture(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join(testdata.Path(t, "archs"), "*.gguf"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%d models: %v", len(files), err)
-	}
-	own, err := filepath.Glob("testdata/archs/*.gguf")
-	if err != nil || len(own) == 0 {
-		t.Fatalf("%d models of our own: %v", len(own), err)
-	}
 	var lines []string
-	for _, path := range append(files, own...) {
+	for _, path := range smallModels(t) {
 		name := strings.TrimSuffix(filepath.Base(path), ".gguf")
 		t.Run(name, func(t *testing.T) {
 			m, tr, err := trainer(t, path, LoRA{Rank: 3, Alpha: 4}, 1)
@@ -199,6 +191,7 @@ func TestGradientOfEveryArchitecture(t *testing.T) {
 			if most > 0.02 {
 				t.Errorf("%.4f of the gradient: %s", most, where)
 			}
+			servesWhatIsTrained(t, m, tr)
 		})
 	}
 	slices.Sort(lines)

@@ -36,7 +36,7 @@ type Tuned struct {
 	whole    *whole // nil: an adapter, which all below but the numbers is of
 	lora     LoRA
 	alpha    float32             // as a file has it
-	names    []string            // of the model's matrices, in order
+	names    []string            // of the model's tensors, in order
 	low      map[string]*lowRank // by those
 	adapter  *Adapter
 	regions  []*mem.Region
@@ -44,8 +44,8 @@ type Tuned struct {
 	gradient []float32
 }
 
-// Numbers returns the numbers: the memory that steps change. Moved makes changes count. Those of an adapter are of all matrices
-// in the order of the model's, of each A and then B, row by row.
+// Numbers returns the numbers: the memory that steps change. Moved makes changes count. Those of an adapter are of all tensors
+// in the order of the model's, of each A and then B, row by row, of experts one after the other.
 func (a *Tuned) Numbers() []float32 { return mem.Float32s(a.numbers) }
 
 // Gradient returns the gradient of the numbers that Trainer.Gradient has computed, until it does so again.
@@ -58,7 +58,11 @@ func (a *Tuned) Form() string {
 	}
 	form := fmt.Sprintf("rank %d, alpha %v:", a.lora.Rank, a.alpha)
 	for _, name := range a.names {
-		form += fmt.Sprintf(" %s %d %d", name, a.low[name].in, a.low[name].out)
+		l := a.low[name]
+		form += fmt.Sprintf(" %s %d %d", name, l.in, l.out)
+		if l.n > 1 {
+			form += fmt.Sprintf(" %d", l.n)
+		}
 	}
 	return form
 }
@@ -95,31 +99,49 @@ func target(tensor string) string {
 	return parts[2]
 }
 
-// find returns the matrices that the adapter is to change, in the model's order.
-func (a *Tuned) find(m *Model) ([]*matrix, error) {
+// A tunedTensor is a tensor that an adapter is to change, with the matrices that are multiplied: one, or its parts.
+type tunedTensor struct {
+	name string
+	mats []*matrix
+}
+
+func (t tunedTensor) out() (n int) {
+	for _, x := range t.mats {
+		n += x.Out
+	}
+	return n
+}
+
+// find returns the tensors that the adapter is to change, in the model's order.
+func (a *Tuned) find(m *Model) ([]tunedTensor, error) {
 	targets := a.lora.Targets
 	if len(targets) == 0 {
 		targets = DefaultTargets
 	}
-	var found []*matrix
-	have := map[string]bool{}
+	var found []tunedTensor
+	fused := fused(m)
+	words, names := map[string]bool{}, map[string]bool{}
 	for _, x := range m.weights.mats {
 		name := x.parts[0].Name
 		word := target(name)
-		if x.rows || !slices.Contains(targets, word) {
+		if x.rows || names[name] || !slices.Contains(targets, word) {
 			continue
 		}
-		alone := x.whole(name) && x.remade == nil && x.N == 1 && x.Layout == kernel.Rows && outOf(x.parts[0]) == uint64(x.Out) && x.Name == name
-		if !alone && len(a.lora.Targets) > 0 {
-			return nil, fmt.Errorf("%q cannot be trained: it is not multiplied as it is", name)
+		t := tunedTensor{name, fused[name]}
+		if x.alone() {
+			t.mats = []*matrix{x}
 		}
-		if alone {
-			have[word] = true
-			found = append(found, x)
+		if t.mats == nil {
+			if len(a.lora.Targets) > 0 {
+				return nil, fmt.Errorf("%q cannot be trained: it is not multiplied as it is", name)
+			}
+			continue
 		}
+		words[word], names[name] = true, true
+		found = append(found, t)
 	}
 	for _, word := range a.lora.Targets {
-		if !have[word] {
+		if !words[word] {
 			return nil, fmt.Errorf("the model has no matrix %q to train", word)
 		}
 	}
@@ -129,15 +151,69 @@ func (a *Tuned) find(m *Model) ([]*matrix, error) {
 	return found, nil
 }
 
+// alone reports whether a matrix, or that of each expert, is a tensor as it lies in the file.
+func (x *matrix) alone() bool {
+	name := x.parts[0].Name
+	return x.whole(name) && x.remade == nil && x.Layout == kernel.Rows && outOf(x.parts[0]) == uint64(x.Out) && x.Name == name
+}
+
+// fused returns tensors whose rows are divided among matrices that one product has side by side, such as a gate and what it is
+// of, with these matrices. Between their results there are no columns, so an adapter's term has one reverse.
+func fused(m *Model) map[string][]*matrix {
+	all := map[string][]*matrix{}
+	for _, op := range slices.Concat(m.program.Layers...) {
+		product, ok := op.(kernel.Matmul)
+		if !ok {
+			continue
+		}
+		var side []*matrix
+		rows, end := 0, 0 // of the tensor; the next column
+		for _, p := range product.Parts {
+			x := m.weights.byName[p.Name]
+			if x == nil || x.remade != nil || x.N != 1 || len(x.parts) != 1 || x.Layout != kernel.Rows {
+				side = nil
+				continue
+			}
+			name := x.parts[0].Name
+			t, ok := m.weights.f.Tensor(name)
+			if !ok || len(t.Dims) != 2 {
+				side = nil
+				continue
+			}
+			from := x.spans(t)[0].from
+			col := p.Col
+			if product.Epilogue == kernel.GLU { // its parts are kept beside each other
+				col = end
+			}
+			if len(side) == 0 || side[0].parts[0].Name != name || from != rows || col != end || rows%kernel.Panel != 0 {
+				side, rows = nil, 0
+			}
+			if from != rows {
+				continue
+			}
+			side = append(side, x)
+			rows, end = rows+x.Out, col+x.Out
+			if uint64(rows) == t.Dims[1] {
+				all[name] = side
+			}
+		}
+	}
+	return all
+}
+
 func (a *Tuned) init(m *Model, budget *mem.Budget) error {
-	mats, err := a.find(m)
+	tensors, err := a.find(m)
 	if err != nil {
 		return err
 	}
 	rank, n, packed := a.lora.Rank, 0, 0
-	for _, x := range mats {
-		n += rank * (x.In + x.Out)
-		packed += kernel.AlignUp(panelsOf(rank, x.In).Bytes()) + kernel.AlignUp(panelsOf(x.Out, rank).Bytes())
+	for _, t := range tensors {
+		one := t.mats[0]
+		n += one.N * rank * (one.In + t.out())
+		packed += kernel.AlignUp(panelsOf(rank, one.In, one.N).Bytes())
+		for _, x := range t.mats {
+			packed += kernel.AlignUp(panelsOf(x.Out, rank, x.N).Bytes())
+		}
 	}
 	alloc := func(n int) ([]byte, error) {
 		r, err := budget.Alloc("the adapter", uint64(n))
@@ -159,31 +235,37 @@ func (a *Tuned) init(m *Model, budget *mem.Budget) error {
 		return err
 	}
 	all := a.Numbers()
-	a.gradient, a.Matrices = mem.Float32s(gradient), len(mats)
+	a.gradient, a.Matrices = mem.Float32s(gradient), len(tensors)
 	at := 0
 	take := func(n int) (x, d []float32) {
 		x, d = all[at:at+n:at+n], a.gradient[at:at+n:at+n]
 		at += n
 		return x, d
 	}
-	for i, x := range mats {
-		l := &lowRank{in: x.In, out: x.Out, rank: rank, scale: float32(float64(a.alpha) / float64(rank))}
-		l.a, l.da = take(rank * x.In)
-		l.b, l.db = take(rank * x.Out)
-		random(l.a, a.lora.Seed, uint64(i), x.In)
-		low := kernel.LowRank{A: panelsOf(rank, x.In), B: panelsOf(x.Out, rank), Scale: l.scale}
-		for _, p := range []*kernel.Matrix{&low.A, &low.B} {
-			p.Data = rest[:p.Bytes():p.Bytes()]
-			rest = rest[kernel.AlignUp(p.Bytes()):]
+	fill := func(p kernel.Matrix) kernel.Matrix {
+		p.Data = rest[:p.Bytes():p.Bytes()]
+		rest = rest[kernel.AlignUp(p.Bytes()):]
+		return p
+	}
+	for i, t := range tensors {
+		one := t.mats[0]
+		l := &lowRank{in: one.In, out: t.out(), n: one.N, rank: rank, scale: float32(float64(a.alpha) / float64(rank))}
+		l.a, l.da = take(l.n * rank * l.in)
+		l.b, l.db = take(l.n * rank * l.out)
+		random(l.a, a.lora.Seed, uint64(i), l.in)
+		first := fill(panelsOf(rank, l.in, l.n))
+		for _, x := range t.mats {
+			l.mats = append(l.mats, x.Name)
+			a.adapter.low[x.Name] = kernel.LowRank{A: first, B: fill(panelsOf(x.Out, rank, x.N)), Scale: l.scale}
 		}
-		a.names, a.low[x.Name], a.adapter.low[x.Name] = append(a.names, x.Name), l, low
+		a.names, a.low[t.name] = append(a.names, t.name), l
 	}
 	return nil
 }
 
-// panelsOf returns a packed matrix of floats, without memory.
-func panelsOf(out, in int) kernel.Matrix {
-	return kernel.Matrix{Type: kernel.F32, Layout: kernel.X16, In: in, Out: out, N: 1}
+// panelsOf returns n packed matrices of floats, without memory.
+func panelsOf(out, in, n int) kernel.Matrix {
+	return kernel.Matrix{Type: kernel.F32, Layout: kernel.X16, In: in, Out: out, N: n}
 }
 
 // random fills a matrix of n columns with numbers between -1 / sqrt(n) and 1 / sqrt(n), as PEFT does: by the seed and the
@@ -202,16 +284,20 @@ func (a *Tuned) Moved(pool *kernel.Pool) error {
 	if a.whole != nil {
 		return a.whole.moved(a.Numbers(), pool.Threads())
 	}
-	at := 0
+	rest := a.numbers
 	for _, name := range a.names {
-		to := a.adapter.low[name]
-		for _, p := range []kernel.Matrix{to.A, to.B} {
-			n := 4 * p.In * p.Out
-			rows := kernel.Matrix{Data: a.numbers[at : at+n : at+n], Type: kernel.F32, In: p.In, Out: p.Out, N: 1}
+		l := a.low[name]
+		panels := []kernel.Matrix{a.adapter.low[l.mats[0]].A} // which all have
+		for _, part := range l.mats {
+			panels = append(panels, a.adapter.low[part].B)
+		}
+		for _, p := range panels {
+			n := 4 * p.In * p.Out * p.N
+			rows := kernel.Matrix{Data: rest[:n:n], Type: kernel.F32, In: p.In, Out: p.Out, N: p.N}
 			if err := pool.PackMat(p.Data, rows); err != nil {
 				return fmt.Errorf("%q: %w", name, err)
 			}
-			at += n
+			rest = rest[n:]
 		}
 	}
 	return nil
@@ -264,28 +350,32 @@ func (a *Tuned) Write(arch string, numbers []float32) *gguf.Writer {
 			name    string
 			in, out int
 		}{{".lora_a", l.in, l.rank}, {".lora_b", l.rank, l.out}} {
-			x := numbers[at : at+part.in*part.out]
+			x := numbers[at : at+part.in*part.out*l.n]
 			at += len(x)
 			dims := []uint64{uint64(part.in), uint64(part.out)}
+			if l.n > 1 {
+				dims = append(dims, uint64(l.n))
+			}
 			w.AddTensor(name+part.name, gguf.F32, dims, func(out io.Writer) error { return writeFloats(out, x) })
 		}
 	}
 	return w
 }
 
-// Matrix is what an adapter has for one matrix of the model, with in columns and out rows: A has the rank's rows, B as many columns.
+// Matrix is what an adapter has for one tensor of the model, with In columns and Out rows, N times for as many experts: A has
+// the rank's rows, B as many columns. Rows that are multiplied apart are in so many Parts.
 type Matrix struct {
-	Name    string
-	In, Out int
-	A, B    []float32
+	Name              string
+	In, Out, N, Parts int
+	A, B              []float32
 }
 
 // Parts returns what so many numbers, which may be Numbers, are of an adapter. They are not copied.
 func (a *Tuned) Parts(numbers []float32) (all []Matrix) {
 	for _, name := range a.names {
 		l := a.low[name]
-		n, k := l.rank*l.in, l.rank*l.out
-		all = append(all, Matrix{name, l.in, l.out, numbers[:n:n], numbers[n : n+k : n+k]})
+		n, k := l.n*l.rank*l.in, l.n*l.rank*l.out
+		all = append(all, Matrix{name, l.in, l.out, l.n, len(l.mats), numbers[:n:n], numbers[n : n+k : n+k]})
 		numbers = numbers[n+k:]
 	}
 	return all

@@ -19,7 +19,11 @@ type Origin struct {
 }
 
 // Sizes are what the order of rows in a file depends on.
-type Sizes struct{ Heads, HeadsKV, Width, HeadDim, Layers int }
+type Sizes struct {
+	Heads, HeadsKV, Width, HeadDim, Layers int
+
+	Gated bool // rows of ffn_up are those of the gate, and then its own
+}
 
 // layersOf has what stands before the number of a layer, where that is not "model.layers.".
 var layersOf = map[string]string{
@@ -50,7 +54,7 @@ func OriginOf(arch string, s Sizes, tensor string, rows int) (o Origin, err erro
 		return o, errApart
 	}
 	f := &families[at]
-	r := ruleFor(f.Rules, parts[2])
+	r := ruleFor(f.Rules, parts[2], s.Gated)
 	if r == nil {
 		return o, errApart
 	}
@@ -67,11 +71,11 @@ func OriginOf(arch string, s Sizes, tensor string, rows int) (o Origin, err erro
 }
 
 // ruleFor returns the rule that makes a tensor of a layer alone, of one of the checkpoint's; nil if there is none, or there
-// are several, of which a file does not say which it was.
-func ruleFor(rules lang.Rules, to string) (found *lang.Rule) {
+// are several, of which a file does not say which it was. With gated it is not what the gate is of by itself.
+func ruleFor(rules lang.Rules, to string, gated bool) (found *lang.Rule) {
 	for i, r := range rules {
 		switch {
-		case r.To != to || strings.HasSuffix(r.From, ".weight"):
+		case r.To != to || strings.HasSuffix(r.From, ".weight") || gated && strings.HasSuffix(r.From, ".up_proj"):
 		case len(strings.Fields(r.From)) != 1 || strings.Contains(r.From, "*"):
 			return nil
 		case found == nil:
