@@ -68,10 +68,18 @@ def orpo(x, base, texts, Beta):
 
 
 def contrast(x, base, texts, Temperature, Texts=2):
-    """InfoNCE with in-batch negatives, whose equals of the answer are left out."""
+    """InfoNCE with in-batch negatives, without equals of the answer, and what belongs to an equal of the query."""
+
+    def tokens(i):
+        return texts[i]["tokens"]
+
+    def negative(i, q):
+        asked = i - i % Texts
+        return i != asked and tokens(i) != tokens(q + 1) and (asked == q or tokens(asked) != tokens(q))
+
     loss, margins = 0, []
     for q in range(0, len(x), Texts):
-        candidates = [i for i in range(len(x)) if i % Texts and (i == q + 1 or texts[i]["tokens"] != texts[q + 1]["tokens"])]
+        candidates = [i for i in range(len(x)) if i == q + 1 or negative(i, q)]
         scores = np.array([cosine(x[q], x[i]) for i in candidates])
         at = candidates.index(q + 1)
         loss += -log_softmax(scores / Temperature)[at]
@@ -147,6 +155,8 @@ def case(number, name, formula, fields, n, width):
         text = {"tokens": [i + 1] * size, "weights": [0.0, 0.0] + [1.0] * (size - 2), "labels": []}
         if name == "Contrast" and i == n - 1 and "Texts" not in fields:
             text["tokens"] = texts[1]["tokens"]  # an answer that is another's too
+        if name == "Contrast" and i == fields.get("Texts"):
+            text["tokens"] = texts[0]["tokens"]  # a query that is another's too
         if name in ("MarginMSE", "Similarity"):
             text["labels"] = [float(np.float32(rng.uniform(-1, 1)))]
         elif name == "Imitate":

@@ -40,19 +40,28 @@ func NewComparison(e *Encoder, learn, held []data.Comparison, longest int, s Set
 	if err := s.complete(longest); err != nil {
 		return nil, err
 	}
-	if len(held) == 0 {
-		learn, held = data.SplitCompared(learn, s.Share)
+	all, given := learn, len(held) > 0
+	if !given {
+		learn, held = data.SplitCompared(all, s.Share)
 	}
 	p := &Plan{Settings: s, Pooling: poolingOf(e.Config)}
-	both := slices.Concat(learn, held)
-	c, err := p.comparing(e.Config, both)
+	c, err := p.comparing(e.Config, learn, held)
 	if err != nil {
 		return nil, err
 	}
-	if p.Texts, p.Learnt, err = c.texts(e, learn, both, s.Context); err != nil {
+	if c.among && !severalQueries(held) { // there is nothing to find an answer among
+		if given {
+			return nil, errors.New("the held-out examples are a single query without negatives, which says nothing; give more")
+		}
+		learn, held = all, nil
+	}
+	if c.among && !severalQueries(learn) {
+		return nil, errors.New("the examples to learn are a single query without negatives; give more")
+	}
+	if p.Texts, p.Learnt, err = c.texts(e, learn, learn, s.Context); err != nil {
 		return nil, err
 	}
-	if p.Held, p.HeldOut, err = c.texts(e, held, both, s.Context); err != nil {
+	if p.Held, p.HeldOut, err = c.texts(e, held, slices.Concat(learn, held), s.Context); err != nil {
 		return nil, err
 	}
 	return p, p.divide(0)
@@ -71,13 +80,15 @@ func poolingOf(c *nn.Config) nn.Pooling {
 
 // comparing is what texts are made of comparisons.
 type comparing struct {
+	among     bool     // an answer is found among those to other queries alone
 	paired    bool     // each document is encoded with its query
 	documents int      // of each; where it has fewer, answers to other queries stand in
 	classes   []string // of the classifier
 }
 
 // comparing decides which objective learns from the comparisons, which are of one kind.
-func (p *Plan) comparing(c *nn.Config, all []data.Comparison) (to comparing, err error) {
+func (p *Plan) comparing(c *nn.Config, learn, held []data.Comparison) (to comparing, err error) {
+	all := slices.Concat(learn, held)
 	least := len(all[0].Documents)
 	for _, x := range all {
 		if x.Classed != all[0].Classed || (x.Score == nil) != (all[0].Score == nil) || x.Score != nil && len(x.Documents) != least {
@@ -106,7 +117,7 @@ func (p *Plan) comparing(c *nn.Config, all []data.Comparison) (to comparing, err
 	case p.Pooling == nn.PoolRank:
 		to.paired = true
 		if least == 1 {
-			borrowed := min(standIns, len(all)-1)
+			borrowed := min(standIns, len(learn)-1)
 			if borrowed < 1 {
 				return to, errors.New("a single query with its answer, and no text that is none")
 			}
@@ -114,13 +125,20 @@ func (p *Plan) comparing(c *nn.Config, all []data.Comparison) (to comparing, err
 		}
 		p.Objective = train.Ranking{Texts: to.documents}
 	default:
+		to.among = least == 1
 		p.Objective = train.Contrast{Texts: 1 + least, Temperature: p.Settings.Temperature}
 	}
 	return to, nil
 }
 
-// texts encodes comparisons. Texts of more than most tokens are cut. Answers to others are those of both that are learnt and held out.
-func (to comparing) texts(e *Encoder, all, both []data.Comparison, most int) (texts []model.Text, c data.Counts, err error) {
+// severalQueries reports whether comparisons are of more than one query, if there are any.
+func severalQueries(all []data.Comparison) bool {
+	return len(all) == 0 || slices.ContainsFunc(all, func(x data.Comparison) bool { return x.Query != all[0].Query })
+}
+
+// texts encodes comparisons. Texts of more than most tokens are cut. What stands in are answers of others: nothing that is held
+// out stands in for what is learnt.
+func (to comparing) texts(e *Encoder, all, others []data.Comparison, most int) (texts []model.Text, c data.Counts, err error) {
 	add := func(x model.Text) {
 		c.Longest = max(c.Longest, len(x.Tokens))
 		if n := len(x.Tokens); n > most { // what closes a text, such as [SEP], stays
@@ -138,10 +156,10 @@ func (to comparing) texts(e *Encoder, all, both []data.Comparison, most int) (te
 		c.Examples++
 		documents := slices.Clone(x.Documents[:min(to.documents, len(x.Documents))])
 		for k := 1; len(documents) < to.documents; k++ { // those that follow, in a circle
-			if k > len(both) {
+			if k > len(others) {
 				return nil, c, fmt.Errorf("%s: there are too few other answers to stand in for texts that are none; give some", x.Where)
 			}
-			other := &both[(i+k)%len(both)]
+			other := &others[(i+k)%len(others)]
 			if other.Query != x.Query && !slices.Contains(documents, other.Documents[0]) {
 				documents = append(documents, other.Documents[0])
 			}

@@ -13,7 +13,8 @@ import (
 // Contrast has the vector of each example's first text, such as a question, be nearer to that of its second, the answer, than
 // to all other candidates: to the example's further texts, which do not answer it, and to all but the first ones of the other
 // examples in the chunk (in-batch negatives; InfoNCE, van den Oord et al. 2018; Henderson et al. 2017). The loss is the
-// cross-entropy of the cosines, divided by the temperature. A candidate with the same tokens as the answer is no negative.
+// cross-entropy of the cosines, divided by the temperature. A candidate with the same tokens as the answer is no negative, nor
+// is one of another example with the same first text, which may answer it too.
 // Margins are of the answer's cosine and the greatest other one.
 type Contrast struct {
 	Texts       int     // of an example; 0: 2
@@ -51,7 +52,9 @@ func (o Contrast) Judge(c Chunk) Verdict {
 		var others []int // candidates, the answer first
 		var scores []float64
 		for i := range all {
-			if i%each == 0 || i != answer && slices.Equal(c.Texts[i].Tokens, c.Texts[answer].Tokens) {
+			same := i != answer && slices.Equal(c.Texts[i].Tokens, c.Texts[answer].Tokens)
+			asked := i - i%each // the candidate's own query
+			if i == asked || same || asked != q && slices.Equal(c.Texts[asked].Tokens, c.Texts[q].Tokens) {
 				continue
 			}
 			others, scores = append(others, i), append(scores, dot(all[q].x, all[i].x))
