@@ -22,7 +22,8 @@ func TestTrainedAdaptersInLlamaCPP(t *testing.T) {
 	if *oracle == "" {
 		t.Skip("no -oracle")
 	}
-	for _, name := range []string{"llama", "qwen2", "qwen3", "gemma2", "gemma3", "phi3", "mistral3", "olmo2", "glm4", "granite", "command-r", "starcoder2"} {
+	names := strings.Fields("llama qwen2 qwen3 gemma2 gemma3 phi3 mistral3 olmo2 glm4 granite command-r starcoder2 llama-moe qwen3moe olmoe granitemoe")
+	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			path, file, out := filepath.Join(dir, "model.gguf"), filepath.Join(dir, "adapter.gguf"), filepath.Join(dir, "logits.npy")
@@ -33,7 +34,11 @@ func TestTrainedAdaptersInLlamaCPP(t *testing.T) {
 				}
 			}
 			run("toy", name, path, "--f32")
-			m, tr, err := trainer(t, path, LoRA{Rank: 4, Alpha: 8}, 1)
+			l := LoRA{Rank: 4, Alpha: 8}
+			if words := expertsOf(t, path); len(words) > 0 {
+				l.Targets = append(words, "attn_q", "attn_k", "attn_v", "attn_output")
+			}
+			m, tr, err := trainer(t, path, l, 1)
 			if err != nil {
 				t.Fatal(err)
 			}

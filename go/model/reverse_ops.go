@@ -51,7 +51,8 @@ func (r *reversal) normRows(op kernel.NormRows) error {
 		return errNoRule
 	}
 	inPlace := op.Dst == op.Src && op.DstCol == op.SrcCol
-	if op.Dst == op.Src && (!inPlace || op.Epilogue == kernel.Add) {
+	beside := op.Dst == op.Src && !inPlace // as values that are keys without their norm
+	if n := op.Cols * op.Segs; op.Dst == op.Src && op.Epilogue == kernel.Add || beside && op.DstCol < op.SrcCol+n && op.SrcCol < op.DstCol+n {
 		return errNoRule
 	}
 	src, err := r.at(op.Src)
@@ -62,6 +63,9 @@ func (r *reversal) normRows(op kernel.NormRows) error {
 	switch {
 	case inPlace || op.Epilogue == kernel.Add:
 		_, dst, err = r.copied(op.Dst)
+	case beside: // the source stays: what follows may change it in place
+		_, dst, err = r.copied(op.Dst)
+		r.wrote[dst] = append(slices.Clone(r.wrote[src]), op.DstCol)
 	default:
 		dst, err = r.written(op.Dst, op.DstCol)
 	}
