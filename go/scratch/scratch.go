@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
@@ -124,6 +125,9 @@ func (s Shape) complete() (Shape, error) {
 	}
 	if twice := slices.Compact(slices.Sorted(slices.Values(s.Control))); len(twice) < len(s.Control) {
 		return s, errors.New("control has a token twice")
+	}
+	if _, err := chat.Parse(s.Template, chat.SpecialTokens{}); err != nil {
+		return s, fmt.Errorf("template: %w", err)
 	}
 	if n := s.numbers(); n > maxNumbers {
 		return s, fmt.Errorf("%.3g weights, want at most %.3g", float64(n), float64(maxNumbers))

@@ -105,7 +105,28 @@ func TestFinetuneGoesOn(t *testing.T) {
 		return append(append([]string{"finetune", "--data", chats, "--val-split", "0.2", "--patience", "0", "-o", out}, quick...), more...)
 	}
 	succeed(t, args(whole)...)
-	cmd := exec.CommandContext(t.Context(), program, args(out)...)
+	stderr := interrupt(t, args(out)...)
+	quern(t, args(out)...).refused(t, 1, "--resume", "--force")
+	quern(t, args(out, "--resume", "--lr", "0.02")...).refused(t, 1, "Rate was 0.01")
+	got := succeed(t, args(out, "--resume")...)
+	if !strings.Contains(got, "taken") && !strings.Contains(stderr, "after 0 of") {
+		t.Errorf("got %q", got)
+	}
+	a, errA := os.ReadFile(whole)
+	c, errC := os.ReadFile(out)
+	if errA != nil || errC != nil || !bytes.Equal(a, c) {
+		t.Errorf("the adapter of an interrupted run is another: %v, %v", errA, errC)
+	}
+	if left := names(t, dir); len(left) != 3 {
+		t.Errorf("there are %v", left)
+	}
+}
+
+// interrupt runs a command until it has measured the held-out loss before the first step, and returns what it says when it is
+// interrupted.
+func interrupt(t *testing.T, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), program, args...)
 	cmd.Env = cleanEnvironment()
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -138,20 +159,7 @@ func TestFinetuneGoesOn(t *testing.T) {
 	if cmd.ProcessState.ExitCode() != exitInterrupted || !strings.Contains(stderr.String(), "--resume") {
 		t.Fatalf("exit code %d, %q", cmd.ProcessState.ExitCode(), stderr.String())
 	}
-	quern(t, args(out)...).refused(t, 1, "--resume", "--force")
-	quern(t, args(out, "--resume", "--lr", "0.02")...).refused(t, 1, "Rate was 0.01")
-	got := succeed(t, args(out, "--resume")...)
-	if !strings.Contains(got, "taken") && !strings.Contains(stderr.String(), "after 0 of") {
-		t.Errorf("got %q", got)
-	}
-	a, errA := os.ReadFile(whole)
-	c, errC := os.ReadFile(out)
-	if errA != nil || errC != nil || !bytes.Equal(a, c) {
-		t.Errorf("the adapter of an interrupted run is another: %v, %v", errA, errC)
-	}
-	if left := names(t, dir); len(left) != 3 {
-		t.Errorf("there are %v", left)
-	}
+	return stderr.String()
 }
 
 // Pairs of answers are learnt by DPO and ORPO: the better is preferred, also of held-out ones, and a run goes on with the same bits.
@@ -244,6 +252,19 @@ func TestFinetuneRefuses(t *testing.T) {
 	quern(t, "finetune", "-m", demo.Name, "--data", chats, "-o", filepath.Join(dir, "none", "x.gguf")).refused(t, 1, "none")
 	quern(t, "finetune", "-m", demo.Name, "--data", chats, "-o", chats).refused(t, 1, "no folder")
 	quern(t, "finetune", "-m", demo.Name, "--data", chats, "-o", writeFile(t, dir, "there.gguf", "")).refused(t, 1, "--force")
+	before, err := os.ReadFile(chats)
+	if err != nil {
+		t.Fatal(err)
+	}
+	with("--data", chats, "--log", chats).refused(t, 1, "chats.jsonl", "is read")
+	with("--data", chats, "--plot", out).refused(t, 1, "twice")
+	with("--data", chats, "--plot", filepath.Join(dir, "a"), "--log", filepath.Join(dir, ".", "a")).refused(t, 1, "twice")
+	with("--data", dir).refused(t, 1, "among the files that are read")
+	mine := writeFile(t, t.TempDir(), "mine.GGUF", string(demo.GGUF()))
+	quern(t, "finetune", "-m", mine, "--data", chats, "-o", mine, "--force").refused(t, 1, "mine.GGUF is read")
+	if after, err := os.ReadFile(chats); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("the examples are %q: %v", after, err)
+	}
 	dry := quern(t, "finetune", "-m", demo.Name, "--data", chats, "--dry-run")
 	if dry.code != 0 || !strings.Contains(dry.stdout, "time: about") || strings.Contains(dry.stdout, "step 0") {
 		t.Errorf("got %+v", dry)

@@ -72,8 +72,32 @@ func TestTrain(t *testing.T) {
 			t.Errorf("another file with %s threads, %s", run.threads, run.isa)
 		}
 	}
-	if left, err := filepath.Glob(filepath.Join(dir, "*.start.gguf")); err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v, %v", left, err)
+	if left := names(t, dir); len(left) != 5 {
+		t.Errorf("there are %v", left)
+	}
+}
+
+// A run that is interrupted goes on, whatever is only looked at meanwhile, and not with another shape.
+func TestTrainGoesOn(t *testing.T) {
+	t.Parallel()
+	dir, stories := storiesFile(t)
+	shape := writeFile(t, dir, "shape.json", tinyShape)
+	args := func(out string, more ...string) []string {
+		return append([]string{"train", "--config", shape, "--data", stories, "-b", "256", "--steps", "20", "-o", filepath.Join(dir, out)}, more...)
+	}
+	succeed(t, args("whole.gguf")...)
+	interrupt(t, args("out.gguf")...)
+	succeed(t, args("out.gguf", "--dry-run")...)
+	other := writeFile(t, dir, "other.json", strings.Replace(tinyShape, `"hidden": 96`, `"hidden": 64`, 1))
+	quern(t, args("out.gguf", "--resume", "--config", other)...).refused(t, 1, "another model")
+	succeed(t, args("out.gguf", "--resume")...)
+	a, errA := os.ReadFile(filepath.Join(dir, "whole.gguf"))
+	b, errB := os.ReadFile(filepath.Join(dir, "out.gguf"))
+	if errA != nil || errB != nil || !bytes.Equal(a, b) {
+		t.Errorf("an interrupted run makes another model: %v, %v", errA, errB)
+	}
+	if left := names(t, dir); len(left) != 5 {
+		t.Errorf("there are %v", left)
 	}
 }
 
@@ -99,6 +123,7 @@ func TestTrainRefuses(t *testing.T) {
 	dir, stories := storiesFile(t)
 	shape := writeFile(t, dir, "shape.json", tinyShape)
 	wide := writeFile(t, dir, "wide.json", strings.Replace(tinyShape, "64", "-64", 1))
+	pairs := writeFile(t, dir, "pairs.jsonl", `{"prompt":"p","chosen":"a","rejected":"b"}`)
 	out := filepath.Join(dir, "out.gguf")
 	for _, x := range []struct {
 		args []string
@@ -111,6 +136,8 @@ func TestTrainRefuses(t *testing.T) {
 		{[]string{"train", "--config", wide, "--data", stories, "-o", out}, "width"},
 		{[]string{"train", "--config", filepath.Join(dir, "none"), "--data", stories, "-o", out}, "none"},
 		{[]string{"train", "--config", shape, "--data", stories, "-o", out, "--resume"}, "resume"},
+		{[]string{"train", "--config", shape, "--data", pairs, "-o", out}, "pairs"},
+		{[]string{"train", "--config", writeFile(t, dir, "chats.json", strings.Replace(tinyShape, `"tied"`, `"template": "{% if %}", "tied"`, 1)), "--data", stories, "-o", out}, "template"},
 		{[]string{"finetune", "-m", demo.Name, "--data", stories, "-o", out, "--muon", "0.1"}, "--full"},
 		{[]string{"finetune", "-m", demo.Name, "--data", stories, "-o", filepath.Join(dir, "folder"), "--full", "BF16"}, ".gguf"},
 	} {

@@ -10,6 +10,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -48,6 +49,9 @@ type finetuneFlags struct {
 	out, base, plot, log  string
 	resume, dryRun, force bool
 	show                  int
+
+	made  func() (*model.File, error) // makes the model that is trained; nil: it is read
+	shape string                      // the file that it is made by
 }
 
 // objectives are the words of --objective.
@@ -164,11 +168,13 @@ func (f *finetuneFlags) defineSteps(fs *pflag.FlagSet) {
 
 // checkpoint returns the file that a run is saved to.
 func (f *finetuneFlags) checkpoint() string {
-	return strings.TrimSuffix(filepath.Clean(f.out), ".gguf") + ".checkpoint.safetensors"
+	return filepath.Clean(f.out) + ".checkpoint.safetensors"
 }
 
 // isPEFT reports whether OUT is a folder.
-func (f *finetuneFlags) isPEFT() bool { return f.out != "" && !strings.HasSuffix(f.out, ".gguf") }
+func (f *finetuneFlags) isPEFT() bool {
+	return f.out != "" && !strings.EqualFold(filepath.Ext(f.out), ".gguf")
+}
 
 // outputs returns the files of the adapter, beside those of a folder that is yet to be made.
 func (f *finetuneFlags) outputs() []string {
@@ -179,6 +185,20 @@ func (f *finetuneFlags) outputs() []string {
 		return nil
 	}
 	return finetune.PEFT(f.out)
+}
+
+// beside returns the files that are written beside OUT, and replaced.
+func (f *finetuneFlags) beside() []string {
+	return slices.DeleteFunc([]string{f.checkpoint(), f.plot, f.log}, func(path string) bool { return path == "" })
+}
+
+// written returns all that is written, of a folder also its files that may be there.
+func (f *finetuneFlags) written() []string {
+	all := append(f.beside(), f.out)
+	if f.isPEFT() {
+		all = append(all, f.outputs()...)
+	}
+	return all
 }
 
 // check validates the flags, and completes the settings.
@@ -226,10 +246,10 @@ func (f *finetuneFlags) checkOutputs() error {
 			return f.replaceable(err)
 		}
 	}
-	for _, path := range []string{f.checkpoint(), f.plot, f.log} {
-		if path == "" {
-			continue
-		}
+	if err := checkApart(f.written(), slices.Concat(f.data, f.held, []string{f.template.file, f.shape})); err != nil {
+		return err
+	}
+	for _, path := range f.beside() {
 		if err := newfile.Check(path, true); err != nil {
 			return err
 		}
@@ -265,7 +285,7 @@ func (f *finetuneFlags) run(cmd *cobra.Command) (err error) {
 	var saved *finetune.Checkpoint
 	if f.resume && !follows(g) {
 		if saved, err = finetune.OpenCheckpoint(f.checkpoint()); err != nil {
-			return err
+			return fmt.Errorf("--resume: %w", err)
 		}
 		defer saved.Close()
 		r.Now = saved.Now
@@ -273,11 +293,16 @@ func (f *finetuneFlags) run(cmd *cobra.Command) (err error) {
 	if r.Now, err = sameTime(g, r.Now); err != nil {
 		return err
 	}
-	head, err := f.files.ReadHead(f.model, launch.Settings{Overrides: f.set, NoProjector: true})
+	head, err := f.head()
 	if err != nil {
 		return err
 	}
 	defer head.Close()
+	if f.out != "" && !follows(g) {
+		if err := checkOutputs(f.written(), head.File.Paths); err != nil {
+			return err
+		}
+	}
 	plan, err := f.plan(cmd, head, &r)
 	if err == nil && saved != nil {
 		err = saved.Plan(plan)
@@ -318,6 +343,19 @@ func (f *finetuneFlags) run(cmd *cobra.Command) (err error) {
 		return err
 	}
 	return f.train(cmd, job, r.Now)
+}
+
+// head opens the model that is trained.
+func (f *finetuneFlags) head() (*launch.Head, error) {
+	s := launch.Settings{Overrides: f.set, NoProjector: true}
+	if f.made == nil {
+		return f.files.ReadHead(f.model, s)
+	}
+	file, err := f.made()
+	if err != nil {
+		return nil, err
+	}
+	return f.files.HeadOf(f.model, file, s)
 }
 
 // plan reads the examples, and divides them into steps.

@@ -1,19 +1,17 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"iter"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/quern-llm/quern/go/finetune"
 	"github.com/quern-llm/quern/go/internal/newfile"
+	"github.com/quern-llm/quern/go/model"
 	"github.com/quern-llm/quern/go/quant"
 	"github.com/quern-llm/quern/go/scratch"
 	"github.com/quern-llm/quern/go/train/data"
@@ -60,18 +58,13 @@ the run is saved beside OUT, and --resume goes on from there.`,
 	return cmd
 }
 
-// first returns the file of the model before training, which --resume begins with.
-func (f *trainFlags) first() string {
-	return strings.TrimSuffix(filepath.Clean(f.out), ".gguf") + ".start.gguf"
-}
-
 func (f *trainFlags) check() error {
 	switch {
 	case f.config == "":
 		return usagef("no shape of a model; give a file with --config")
 	case len(f.data) == 0:
 		return usagef("no examples; give a file or folder with --data")
-	case !strings.HasSuffix(f.out, ".gguf"):
+	case f.out == "" || f.isPEFT():
 		return usagef("no file to write; give a FILE.gguf with -o")
 	}
 	if _, err := quant.ParseMix(f.settings.Weights); err != nil {
@@ -84,57 +77,50 @@ func (f *trainFlags) run(cmd *cobra.Command) error {
 	if err := f.check(); err != nil {
 		return err
 	}
-	if err := f.checkOutputs(); err != nil {
-		return err
-	}
-	if !f.resume {
-		if err := f.begin(cmd.OutOrStdout()); err != nil {
-			return err
+	var file *os.File
+	defer func() { file.Close() }() // nil: an error that nobody needs
+	f.model, f.shape = "the new model", f.config
+	f.made = func() (_ *model.File, err error) {
+		if file, err = f.begin(cmd.OutOrStdout()); err != nil {
+			return nil, err
 		}
-	} else if _, err := os.Stat(f.first()); err != nil {
-		return fmt.Errorf("--resume: the model that the run began with: %w", err)
+		return model.OpenFileAs(fmt.Sprintf("/proc/self/fd/%d", file.Fd()), f.model)
 	}
-	f.model = f.first()
-	if err := f.finetuneFlags.run(cmd); err != nil {
-		return err
-	}
-	if f.dryRun && f.resume {
-		return nil
-	}
-	if err := os.Remove(f.first()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
+	return f.finetuneFlags.run(cmd)
 }
 
-// begin makes the model before training.
-func (f *trainFlags) begin(out io.Writer) error {
+// begin makes the model before training, as a file without a name. It is the same for the same flags, so --resume begins with
+// it as well.
+func (f *trainFlags) begin(out io.Writer) (*os.File, error) {
 	in, err := os.Open(f.config)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer in.Close()
 	shape, err := scratch.Read(in)
 	if err != nil {
-		return fmt.Errorf("%s: %w", f.config, err)
+		return nil, fmt.Errorf("%s: %w", f.config, err)
 	}
 	set, err := data.Read(f.data, data.Format(f.format))
 	if err != nil {
-		return err
+		return nil, err
+	}
+	if len(set.Examples) == 0 {
+		return nil, fmt.Errorf("--data has %s, and a new model learns from texts and answers", set.Kind())
 	}
 	w, err := shape.Model(textsOf(set), uint64(f.seed))
 	if err != nil {
-		return fmt.Errorf("%s: %w", f.config, err)
+		return nil, fmt.Errorf("%s: %w", f.config, err)
 	}
 	size, err := w.Size()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	_, err = newfile.Write(f.first(), true, 0o644, size, func(to io.Writer) (int64, error) { return w.WriteTo(to) })
-	if err == nil {
-		_, err = fmt.Fprintf(out, "%s: a new model, whose vocabulary was learnt from %s\n", visible(f.first()), plural(len(set.Examples), "example"))
+	file, err := newfile.Nameless(filepath.Dir(filepath.Clean(f.out)), size, w.WriteTo)
+	if err == nil && !f.resume {
+		_, err = fmt.Fprintf(out, "a new model, whose vocabulary was learnt from %s\n", plural(len(set.Examples), "example"))
 	}
-	return err
+	return file, err
 }
 
 // textsOf returns the texts of examples.
