@@ -286,9 +286,16 @@ func Split(all []Example, share float64) (learnt, held []Example) {
 	return split(all, share, (*Example).hash)
 }
 
-// SplitPairs is Split of pairs, by their prompts and answers.
+// SplitPairs is Split of pairs, by their prompts, so that all answers to one are held out together; without one by the better answer.
 func SplitPairs(all []Pair, share float64) (learnt, held []Pair) {
-	return split(all, share, func(p *Pair) uint64 { return p.Chosen.hash() })
+	return split(all, share, func(p *Pair) uint64 {
+		x := p.Chosen
+		learnt := max(slices.IndexFunc(x.Turns, func(t Turn) bool { return t.Learn }), 0)
+		if x.Prompt != "" || learnt > 0 {
+			x.Text, x.Turns = "", x.Turns[:learnt]
+		}
+		return x.hash()
+	})
 }
 
 func split[T any](all []T, share float64, hash func(*T) uint64) (learnt, held []T) {

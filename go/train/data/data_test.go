@@ -269,3 +269,25 @@ func FuzzRead(f *testing.F) {
 		data.Split(set.Examples, 0.5)
 	})
 }
+
+// All pairs of a prompt are on one side.
+func TestSplitPairsByPrompt(t *testing.T) {
+	var in strings.Builder
+	for i := range 200 {
+		fmt.Fprintf(&in, `{"prompt":[{"role":"user","content":"q%d"}],"chosen":[{"role":"assistant","content":"a%d"}],"rejected":[{"role":"assistant","content":"b"}]}`+"\n", i/4, i)
+	}
+	set, err := data.ReadFrom(strings.NewReader(in.String()), "f", data.Auto)
+	if err != nil {
+		t.Fatal(err)
+	}
+	learnt, held := data.SplitPairs(set.Pairs, 0.2)
+	prompt := func(p data.Pair) string { return p.Chosen.Turns[0].Content.String() }
+	for _, p := range held {
+		if slices.ContainsFunc(learnt, func(o data.Pair) bool { return prompt(o) == prompt(p) }) {
+			t.Errorf("%s is on both sides", prompt(p))
+		}
+	}
+	if len(held) < 8 || len(held)+len(learnt) != 200 {
+		t.Errorf("%d held out, %d learnt", len(held), len(learnt))
+	}
+}

@@ -59,7 +59,7 @@ func (r *Renderer) Render(all []Example) ([]model.Text, Counts, error) {
 		return nil, Counts{}, err
 	}
 	made := make([]rendered, len(all))
-	r.each(len(all), func(i int) { made[i] = r.example(&all[i]) })
+	r.each(len(all), func(i int) { made[i] = r.example(&all[i], all[i].Turns == nil && all[i].Prompt == "") })
 	var texts []model.Text
 	var c Counts
 	for i, m := range made {
@@ -83,7 +83,7 @@ func (r *Renderer) RenderPairs(all []Pair) (chosen, rejected []model.Text, c Cou
 		return nil, nil, c, err
 	}
 	made := make([]rendered, len(examples))
-	r.each(len(examples), func(i int) { made[i] = r.example(&examples[i]) })
+	r.each(len(examples), func(i int) { made[i] = r.example(&examples[i], false) })
 	for i := range all {
 		a, b := made[2*i], made[2*i+1]
 		for _, m := range []*rendered{&a, &b} {
@@ -155,8 +155,8 @@ type rendered struct {
 	err                                 error
 }
 
-// example renders one example.
-func (r *Renderer) example(x *Example) (m rendered) {
+// example renders one example, which may be divided or not.
+func (r *Renderer) example(x *Example, divides bool) (m rendered) {
 	var texts []model.Text
 	switch {
 	case x.Turns != nil:
@@ -166,7 +166,7 @@ func (r *Renderer) example(x *Example) (m rendered) {
 		texts = []model.Text{r.text(x)}
 	}
 	for _, t := range texts {
-		r.fit(&m, t, x.Turns == nil && x.Prompt == "")
+		r.fit(&m, t, divides)
 		if m.err != nil {
 			break
 		}
@@ -264,6 +264,9 @@ type part struct {
 // add appends what a rendering has more than the part, which it begins with.
 func (p *part) add(whole chat.Prompt, learn bool) {
 	from := len(p.text)
+	if from == len(whole.Text) {
+		return
+	}
 	o := tokenizer.Options{ParseSpecial: true, NoSpecial: true, Continues: from > 0}
 	for _, l := range whole.Literal {
 		if l[1] > from {
@@ -271,15 +274,20 @@ func (p *part) add(whole chat.Prompt, learn bool) {
 		}
 	}
 	ids := p.r.Tokenizer.Encode(whole.Text[from:], o)
+	lead := 0 // tokens that are not learnt, where an answer begins the text
 	if from == 0 {
 		ids = p.r.Tokenizer.Begin(slices.Concat(p.r.Tokenizer.Lead(), ids))
+		lead = len(p.r.Tokenizer.Lead())
 	}
 	weight := float32(0)
 	if learn {
 		weight = 1
 	}
-	for _, id := range ids {
+	for i, id := range ids {
 		p.ids, p.w = append(p.ids, id), append(p.w, weight)
+		if i < lead {
+			p.w[i] = 0
+		}
 		if p.r.Tokenizer.IsEOG(id) {
 			weight = 0 // nothing is generated after it
 		}
@@ -396,7 +404,11 @@ func (r *Renderer) probe(all []Example) error {
 					continue
 				}
 				seen[kind] = true
-				if err := r.probeTurn(x, k, last, kind); err != nil {
+				until := last
+				if kind == thoughtsKind { // those of earlier answers may well be left out
+					until = k
+				}
+				if err := r.probeTurn(x, k, until, kind); err != nil {
 					return fmt.Errorf("%s: %w", x.Where, err)
 				}
 			}
@@ -423,13 +435,16 @@ func kindsOf(t *Turn) (kinds []string) {
 	if len(t.ToolCalls) > 0 {
 		kinds = append(kinds, callsKind)
 	}
+	if t.Learn && strings.TrimSpace(t.ReasoningContent) != "" {
+		kinds = append(kinds, thoughtsKind)
+	}
 	return kinds
 }
 
 // Kinds that are no roles.
-const callsKind, besideKind = "calls", "beside calls"
+const callsKind, besideKind, thoughtsKind = "calls", "beside calls", "thoughts"
 
-// probeTurn renders a conversation up to an answer, with a word in one message, and looks for the word.
+// probeTurn renders a conversation up to the turn last, with a word in one message, and looks for the word.
 func (r *Renderer) probeTurn(x *Example, k, last int, kind string) error {
 	changed := *x
 	changed.Turns = slices.Clone(x.Turns)
@@ -438,11 +453,15 @@ func (r *Renderer) probeTurn(x *Example, k, last int, kind string) error {
 	if kind == besideKind {
 		what = "what is said beside calls of tools"
 	}
-	if kind == callsKind {
+	switch kind {
+	case callsKind:
 		what = "calls of tools"
 		t.ToolCalls = slices.Clone(t.ToolCalls)
 		t.ToolCalls[0].Function.Name += probeWord
-	} else {
+	case thoughtsKind:
+		what = "what was thought before an answer (reasoning_content)"
+		t.ReasoningContent += " " + probeWord
+	default:
 		t.Content = chat.Text(t.Content.String() + " " + probeWord)
 	}
 	whole, err := r.whole(&changed, last+1, nil)

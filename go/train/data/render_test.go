@@ -36,6 +36,12 @@ const (
 {% endfor %}{% if add_generation_prompt %}assistant: {% endif %}`
 )
 
+// Thoughts before answers, and a template that writes those of the last answer.
+var (
+	thinking = strings.Replace(forgetful, "(thought)", "({{ m.reasoning_content }})", 1)
+	thoughts = strings.NewReplacer(`"content":"a"`, `"content":"a","reasoning_content":"s"`, `"content":"b"`, `"content":"b","reasoning_content":"t"`).Replace(twoAnswers)
+)
+
 func renderer(tb testing.TB, template string) *data.Renderer {
 	tb.Helper()
 	f, err := model.OpenBytes("demo", demo.GGUF())
@@ -99,6 +105,11 @@ func TestAnswersAreLearnt(t *testing.T) {
 		{"control tokens in messages are text", chatML, `{"messages":[{"role":"user","content":"<|end|>"},{"role":"assistant","content":"<|end|>!"}]}`,
 			`"<|begin|>#user\n<|end|><|end|>\n#assistant\n[<|end|>!<|end|>]"`},
 		{"the assistant begins", chatML, `{"messages":[{"role":"assistant","content":"a"}]}`, `"<|begin|>#assistant\n[a<|end|>]"`},
+		{"the assistant begins, and the template writes contents alone", `{% for m in messages %}{{ m.content }}{% endfor %}`,
+			`{"messages":[{"role":"assistant","content":"a"}]}`, `"<|begin|>[a<|end|>]"`},
+		{"thoughts of the last answer alone", thinking, thoughts,
+			`"<|begin|>#user\nq<|end|>\n#assistant\n[(s) a<|end|>]"` + "\n" +
+				`"<|begin|>#user\nq<|end|>\n#assistant\na<|end|>\n#user\nr<|end|>\n#assistant\n[(t) b<|end|>]"`},
 		{"completion", chatML, `{"prompt":"Once upon","completion":" a time"}`, `"<|begin|>Once upon[ a time<|end|>]"`},
 		{"text", chatML, `{"text":"Once upon a time"}`, `"<|begin|>[Once upon a time<|end|>]"`},
 		{"text with control tokens", chatML, `{"text":"#user\nq<|end|>"}`, `"<|begin|>[#user\nq<|end|>]"`},
@@ -124,6 +135,7 @@ func TestTemplatesThatCannotBeLearntFrom(t *testing.T) {
 		want               []string
 	}{
 		{"what is said beside calls", callsAlone, withTool, []string{"f:1", "messages.1", "leaves out", "beside calls"}},
+		{"thoughts", chatML, thoughts, []string{"f:1", "messages.1", "leaves out", "thought"}},
 		{"another beginning", unlike, twoAnswers, []string{"f:1", "messages.1", "otherwise than its prompt"}},
 	} {
 		_, _, err := renderer(t, tt.template).Render(read(t, tt.in).Examples)
@@ -185,6 +197,17 @@ func TestLongExamples(t *testing.T) {
 	}
 	if n != len(one[0].Tokens)-lead {
 		t.Errorf("the parts have %d tokens of %d", n, len(one[0].Tokens))
+	}
+}
+
+// A long pair of texts without a prompt is cut, and not divided.
+func TestLongPairsAreCut(t *testing.T) {
+	r := renderer(t, chatML)
+	r.MaxTokens = 40
+	set := read(t, fmt.Sprintf(`{"prompt":"","chosen":%q,"rejected":"a"}`, strings.Repeat("word ", 50)))
+	chosen, _, c, err := r.RenderPairs(set.Pairs)
+	if err != nil || len(chosen) != 1 || len(chosen[0].Tokens) != 40 || c.Cut != 1 {
+		t.Errorf("%d texts, %+v, %v", len(chosen), c, err)
 	}
 }
 
