@@ -184,7 +184,7 @@ func (j *Job) Size() Size {
 }
 
 // Measure computes the gradient of the first chunk, which is thrown away, and returns how many tokens a second that was, and
-// how long what is left of the run takes at this speed, about.
+// how long what is left of the run takes at this speed, about, but no more than a century.
 func (j *Job) Measure(ctx context.Context) (speed float64, left time.Duration, err error) {
 	stop, done := stopOf(ctx)
 	defer done()
@@ -201,7 +201,8 @@ func (j *Job) Measure(ctx context.Context) (speed float64, left time.Duration, e
 		const forward = 4 // a loss takes a quarter of a gradient, about
 		tokens += float64(steps/j.Every+2) * float64(j.HeldOut.Tokens) / forward
 	}
-	return speed, time.Duration(tokens / speed * float64(time.Second)), nil
+	const century = 100 * 365 * 24 * time.Hour
+	return speed, time.Duration(min(tokens/speed*float64(time.Second), float64(century))), nil
 }
 
 // tokensOfChunk returns how many tokens a chunk has on average.

@@ -190,8 +190,8 @@ func TestFinetunePEFT(t *testing.T) {
 	dir, chats := chatsFile(t)
 	model, checkpoint := modelPath(t, "TinyStories-656K-f32.gguf"), testdata.Path(t, "models/src/TinyStories-656K")
 	plain, folder, back := filepath.Join(dir, "plain.gguf"), filepath.Join(dir, "peft"), filepath.Join(dir, "back.gguf")
-	for _, out := range []string{plain, folder} {
-		r := quern(t, "finetune", "-m", model, "--data", chats, "--steps", "2", "--rank", "4", "--base", "somebody/model", "--rslora", "-o", out)
+	for out, more := range map[string][]string{plain: nil, folder: {"--base", "somebody/model"}} {
+		r := quern(t, append([]string{"finetune", "-m", model, "--data", chats, "--steps", "2", "--rank", "4", "--rslora", "-o", out}, more...)...)
 		if r.code != 0 || !strings.Contains(r.stdout, out) {
 			t.Fatalf("%+v", r)
 		}
@@ -249,6 +249,12 @@ func TestFinetuneRefuses(t *testing.T) {
 	with("--data", chats, "--targets", "attn_x").refused(t, 1, "attn_x")
 	with("--data", chats, "--lr", "0").refused(t, 2, "--lr")
 	with("--data", chats, "--resume").refused(t, 1, "checkpoint")
+	with("--data", chats, "--full", "BF16", "--rank", "4").refused(t, 2, "--rank", "--full")
+	with("--data", chats, "--base", "a/b").refused(t, 2, "--base", "PEFT")
+	with("--data", chats, "--beta", "0.2").refused(t, 2, "--beta", "pairs")
+	with("--data", chats, "--temperature", "0.1").refused(t, 2, "--temperature", "embedding")
+	with("--data", chats, "--patience", "2").refused(t, 2, "--patience", "--val-data")
+	with("--data", chats, "--eval-every", "2", "--val-split", "0").refused(t, 2, "--eval-every", "--val-data")
 	quern(t, "finetune", "-m", demo.Name, "--data", chats, "-o", filepath.Join(dir, "none", "x.gguf")).refused(t, 1, "none")
 	quern(t, "finetune", "-m", demo.Name, "--data", chats, "-o", chats).refused(t, 1, "no folder")
 	quern(t, "finetune", "-m", demo.Name, "--data", chats, "-o", writeFile(t, dir, "there.gguf", "")).refused(t, 1, "--force")
@@ -268,6 +274,12 @@ func TestFinetuneRefuses(t *testing.T) {
 	dry := quern(t, "finetune", "-m", demo.Name, "--data", chats, "--dry-run")
 	if dry.code != 0 || !strings.Contains(dry.stdout, "time: about") || strings.Contains(dry.stdout, "step 0") {
 		t.Errorf("got %+v", dry)
+	}
+	short := writeFile(t, dir, "short.jsonl", `{"prompt":"a","completion":"b"}`)
+	nothing := quern(t, "finetune", "-m", demo.Name, "--data", short, "--val-data", chats, "--long", "skip", "-c", "8", "--dry-run",
+		"--steps", "16777216", "-b", "16777216")
+	if nothing.code != 0 || !strings.Contains(nothing.stdout, "nothing of them is left") || !regexp.MustCompile(`time: about \d{4,} days`).MatchString(nothing.stdout) {
+		t.Errorf("got %+v", nothing)
 	}
 	if r := with("--data", chats, "--memory", "12M"); r.code != 1 || !strings.Contains(r.stderr, "no memory for") || strings.Count(r.stderr, "\n") != 1 {
 		t.Errorf("12 MB: %+v", r)

@@ -202,7 +202,7 @@ func (f *finetuneFlags) written() []string {
 }
 
 // check validates the flags, and completes the settings.
-func (f *finetuneFlags) check() error {
+func (f *finetuneFlags) check(fs *pflag.FlagSet) error {
 	switch {
 	case f.model == "":
 		return errNoModel
@@ -219,6 +219,13 @@ func (f *finetuneFlags) check() error {
 		return usagef("--full: OUT is a model; give a FILE.gguf with -o")
 	case s.Weights == "" && (s.Muon != 0 || s.MuonDecay != 0):
 		return usagef("--muon takes matrices of models whose weights are all trained; give --full as well")
+	case fs.Changed("base") && f.out != "" && !f.isPEFT():
+		return usagef("--base is in PEFT's format alone, and OUT is a file of GGUF")
+	}
+	for _, name := range []string{"rank", "alpha", "rslora", "targets"} {
+		if s.Weights != "" && fs.Changed(name) {
+			return usagef("--%s is of an adapter, and --full trains all weights; give one of them", name)
+		}
 	}
 	if s.Weights != "" {
 		if _, err := quant.ParseMix(s.Weights); err != nil {
@@ -268,7 +275,7 @@ func (f *finetuneFlags) replaceable(err error) error {
 }
 
 func (f *finetuneFlags) run(cmd *cobra.Command) (err error) {
-	if err := errors.Join(f.check(), f.checkRanks()); err != nil {
+	if err := errors.Join(f.check(cmd.Flags()), f.checkRanks()); err != nil {
 		return err
 	}
 	g, err := f.join()
@@ -304,6 +311,9 @@ func (f *finetuneFlags) run(cmd *cobra.Command) (err error) {
 		}
 	}
 	plan, err := f.plan(cmd, head, &r)
+	if err == nil {
+		err = unused(cmd.Flags(), plan)
+	}
 	if err == nil && saved != nil {
 		err = saved.Plan(plan)
 	}
@@ -404,6 +414,28 @@ func (f *finetuneFlags) plan(cmd *cobra.Command, head *launch.Head, r *data.Rend
 	}
 	return finetune.NewPlan(r, learn.Examples, held.Examples, head.Config.NCtx, *s)
 }
+
+// unused returns an error for a flag that would change nothing.
+func unused(fs *pflag.FlagSet, p *finetune.Plan) error {
+	_, contrast := p.Objective.(train.Contrast)
+	for _, x := range []struct {
+		name string
+		used bool
+		why  string
+	}{
+		{"beta", p.Settings.Preference != "", "is of pairs of a better and a worse answer, and --data has none"},
+		{"temperature", contrast, "is of queries and texts that answer them, and --data has none for an embedding model"},
+		{"eval-every", p.Every > 0 || p.Settings.Every == 0, nothingHeld},
+		{"patience", p.Every > 0 || p.Settings.Patience == 0, nothingHeld},
+	} {
+		if fs.Changed(x.name) && !x.used {
+			return usagef("--%s %s", x.name, x.why)
+		}
+	}
+	return nil
+}
+
+const nothingHeld = "is of held-out examples, and there are none; give some with --val-data, or a greater share with --val-split"
 
 // start starts the threads, and returns the memory that may be used.
 func (f *finetuneFlags) start() (*kernel.Pool, *mem.Budget, error) {

@@ -52,9 +52,12 @@ func showExamples(w io.Writer, tok *tokenizer.Tokenizer, p *finetune.Plan, n int
 		fmt.Fprintln(w, "---")
 	}
 	fmt.Fprintf(w, "learnt from: %s\n", countsLine(p.Learnt))
-	if p.HeldOut.Examples > 0 {
+	switch {
+	case len(p.Held) > 0:
 		fmt.Fprintf(w, "held out: %s\n", countsLine(p.HeldOut))
-	} else {
+	case p.HeldOut.Examples > 0:
+		fmt.Fprintf(w, "held out: %s; nothing of them is left that says when to stop, so the last step is kept\n", countsLine(p.HeldOut))
+	default:
 		fmt.Fprintln(w, "held out: none, so that nothing says when to stop; the last step is kept")
 	}
 }
