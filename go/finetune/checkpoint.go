@@ -1,6 +1,7 @@
 package finetune
 
 import (
+	"bytes"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/quern-llm/quern/go/internal/newfile"
 	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/model"
 	"github.com/quern-llm/quern/go/safetensors"
 	"github.com/quern-llm/quern/go/train"
 )
@@ -23,7 +25,7 @@ const (
 	headKey                           = "quern.finetune"
 	numbersName, firstName, otherName = "numbers", "first_moment", "second_moment"
 	bestName                          = "best"
-	version                           = 1
+	version                           = 2
 )
 
 // head is what a checkpoint has beside tensors.
@@ -31,6 +33,7 @@ type head struct {
 	Version   int       `json:"version"`
 	Model     string    `json:"model"` // its identity
 	Of        string    `json:"of"`    // as train.State has it
+	Held      string    `json:"held"`  // a hash of the examples that are held out
 	Now       time.Time `json:"now"`
 	MaxTokens int       `json:"max_tokens"`
 	Settings  Settings  `json:"settings"`
@@ -43,7 +46,7 @@ type head struct {
 // Save writes what a run goes on from, to a file that is replaced as a whole. now is the Renderer's time.
 func (j *Job) Save(path string, now time.Time) error {
 	s := j.run.State()
-	h := head{version, j.trainer.Identity(), hex.EncodeToString(s.Of[:]), now, j.MaxTokens, j.Settings, s.Taken, s.Epoch, s.At, j.progress}
+	h := head{version, j.trainer.Identity(), hex.EncodeToString(s.Of[:]), digest(j.Held), now, j.MaxTokens, j.Settings, s.Taken, s.Epoch, s.At, j.progress}
 	text, err := json.Marshal(h)
 	if err != nil {
 		return err
@@ -106,16 +109,32 @@ func (c *Checkpoint) read() error {
 // Close closes the file.
 func (c *Checkpoint) Close() error { return c.file.Close() }
 
-// Plan makes chunks of a plan as large as the checkpoint's. An error names a setting that is another.
+// Plan makes chunks of a plan as large as the checkpoint's, for good. Where a setting is another, the error is a *Changed.
 func (c *Checkpoint) Plan(p *Plan) error {
-	if err := differ(c.head.Settings, p.Settings); err != nil {
-		return fmt.Errorf("%s: %w", c.path, err)
+	if changed := differ(c.head.Settings, p.Settings); changed != nil {
+		changed.path = c.path
+		return changed
 	}
+	p.fixed = true
 	return p.divide(c.head.MaxTokens)
 }
 
-// differ returns an error that names a setting in which two differ.
-func differ(was, is Settings) error {
+// Changed is the error of a checkpoint whose run began with another setting.
+type Changed struct {
+	Setting string // the field of Settings, or what callers know it by, which may set it
+	Was, Is string
+	path    string
+}
+
+// Error implements error.
+func (e *Changed) Error() string {
+	return fmt.Sprintf("%s: %s was %s when the run began, and is %s; give what it was, or begin anew", e.path, e.Setting, e.Was, e.Is)
+}
+
+// differ returns a setting in which two differ, nil if there is none. The patience may be another: what was learnt does not
+// depend on it.
+func differ(was, is Settings) *Changed {
+	was.Patience = is.Patience
 	fields := func(s Settings) map[string]any {
 		var m map[string]any
 		text, err := json.Marshal(s)
@@ -135,13 +154,14 @@ func differ(was, is Settings) error {
 	before, now := fields(was), fields(is)
 	for _, name := range slices.Sorted(maps.Keys(now)) {
 		if a, b := fmt.Sprint(before[name]), fmt.Sprint(now[name]); a != b {
-			return fmt.Errorf("%s was %s when the run began, and is %s; give what it was, or begin anew", name, a, b)
+			return &Changed{Setting: name, Was: a, Is: b}
 		}
 	}
 	return nil
 }
 
-// Restore has the Job go on from a checkpoint.
+// Restore has the Job go on from a checkpoint. Where that does not fit, the Job is as it was; where it cannot be read after all,
+// the Job is over.
 func (j *Job) Restore(c *Checkpoint) error {
 	if err := j.restore(c); err != nil {
 		return fmt.Errorf("%s: %w", c.path, err)
@@ -154,48 +174,75 @@ func (j *Job) restore(c *Checkpoint) error {
 	if h.Model != j.trainer.Identity() {
 		return errors.New("another model than the one that the run began with")
 	}
-	n := len(j.run.State().Numbers)
-	names := []string{numbersName, firstName, otherName}
+	if digest(j.Held) != h.Held {
+		return errors.New("the examples that are held out are not those that the run began with")
+	}
+	of, err := hex.DecodeString(h.Of)
+	own := j.run.State()
+	if err != nil || len(of) != len(own.Of) {
+		return errors.New("a damaged checkpoint")
+	}
+	if !bytes.Equal(of, own.Of[:]) {
+		return errors.New("the examples, or how the model's template writes them, are not those that the run began with")
+	}
+	var best []float32
 	if h.Progress.Evaluated >= 0 {
 		if j.best == nil {
 			return errors.New("the run had examples held out, and has none")
 		}
-		names = append(names, bestName)
+		best = mem.Float32s(j.best.Bytes())[:len(own.Numbers)]
 	}
-	read := make([][]float32, len(names))
+	names := []string{numbersName, firstName, otherName, bestName}
+	memory := [][]float32{own.Numbers, own.FirstMoment, own.SecondMoment, best}
 	for i, name := range names {
-		t, n := c.file.Tensor(name), n
-		if name == otherName {
-			n = len(j.run.State().SecondMoment)
-		}
-		if t == nil || t.Elems() != uint64(n) {
-			return fmt.Errorf("tensor %s is missing, or of another size than the %d numbers here", name, n)
-		}
-		read[i] = make([]float32, n)
-		if err := t.Floats(read[i], 0); err != nil {
+		if err := c.look(name, len(memory[i])); err != nil {
 			return err
 		}
-		for _, v := range read[i] {
-			if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
-				return fmt.Errorf("tensor %s has numbers that are not finite", name)
+	}
+	err = j.run.Load(train.State{Of: own.Of, Taken: h.Taken, Epoch: h.Epoch, At: h.At}, func(train.State) error {
+		for i, name := range names {
+			if len(memory[i]) > 0 {
+				if err := c.file.Tensor(name).Floats(memory[i], 0); err != nil {
+					return err
+				}
 			}
 		}
-	}
-	s := train.State{Taken: h.Taken, Epoch: h.Epoch, At: h.At, Numbers: read[0], FirstMoment: read[1], SecondMoment: read[2]}
-	of, err := hex.DecodeString(h.Of)
-	if err != nil || len(of) != len(s.Of) {
-		return errors.New("a damaged checkpoint")
-	}
-	copy(s.Of[:], of)
-	if own := j.run.State().Of; s.Of != own {
-		return errors.New("the examples, or how the model's template writes them, are not those that the run began with")
-	}
-	if err := j.run.Restore(s); err != nil {
+		return nil
+	})
+	if err != nil {
 		return err
 	}
 	j.progress = h.Progress
-	if h.Progress.Evaluated >= 0 {
-		copy(mem.Float32s(j.best.Bytes()), read[3])
+	j.Early = j.impatient()
+	return nil
+}
+
+// look returns an error if a tensor has not n numbers, or some that cannot be, before any are put in place of the Job's.
+func (c *Checkpoint) look(name string, n int) error {
+	if n == 0 {
+		return nil
+	}
+	t := c.file.Tensor(name)
+	if t == nil || t.Elems() != uint64(n) {
+		return fmt.Errorf("tensor %s is missing, or of another size than the %d numbers here", name, n)
+	}
+	some := make([]float32, min(n, 1<<16))
+	for at := 0; at < n; at += len(some) {
+		some = some[:min(len(some), n-at)]
+		if err := t.Floats(some, uint64(at)); err != nil {
+			return err
+		}
+		for _, v := range some {
+			if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) || name == otherName && v < 0 {
+				return fmt.Errorf("tensor %s has %v, which it cannot have", name, v)
+			}
+		}
 	}
 	return nil
+}
+
+// digest is what a checkpoint has of the examples that are held out.
+func digest(held []model.Text) string {
+	of := train.Digest(held)
+	return hex.EncodeToString(of[:])
 }

@@ -221,12 +221,27 @@ func TestCheckpointsOfOthersAreRefused(t *testing.T) {
 	if err := other.Restore(c); err == nil || !strings.Contains(err.Error(), "examples") {
 		t.Errorf("other texts: %v", err)
 	}
+	other, err = open(t, 1, 1<<30, small(), func(p *finetune.Plan) error { p.Held = p.Texts[:1]; return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Restore(c); err == nil || !strings.Contains(err.Error(), "held out") {
+		t.Errorf("other held-out texts: %v", err)
+	}
+	s = small()
+	s.Patience = 9
+	if other, err = open(t, 1, 1<<30, s, c.Plan); err == nil {
+		err = other.Restore(c)
+	}
+	if err != nil {
+		t.Errorf("another patience: %v", err)
+	}
 	whole, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, broken := range [][]byte{nil, whole[:100], whole[:len(whole)-4], bytes.Replace(whole, []byte("quern.finetune"), []byte("quern.finetuna"), 1),
-		bytes.Replace(whole, []byte(`\"taken\":0`), []byte(`\"taken\":9`), 1), bytes.Replace(whole, []byte(`\"version\":1`), []byte(`\"version\":7`), 1)} {
+		bytes.Replace(whole, []byte(`\"taken\":0`), []byte(`\"taken\":9`), 1), bytes.Replace(whole, []byte(`\"version\":2`), []byte(`\"version\":7`), 1)} {
 		if err := os.WriteFile(path, broken, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -260,6 +275,18 @@ func TestMemory(t *testing.T) {
 	var full *mem.LimitError
 	if _, err := open(t, 1, 1<<20, s, nil); !errors.As(err, &full) {
 		t.Errorf("1 MiB: %v", err)
+	}
+	path := filepath.Join(t.TempDir(), "checkpoint")
+	if err := j.Save(path, time.Unix(1e9, 0)); err != nil {
+		t.Fatal(err)
+	}
+	c, err := finetune.OpenCheckpoint(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := open(t, 1, need*3/4, s, c.Plan); !errors.As(err, &full) {
+		t.Errorf("the saved run in less memory: %v", err)
 	}
 	if speed, left, err := j.Measure(t.Context()); err != nil || speed <= 0 || left <= 0 {
 		t.Errorf("%v tokens/s, %v: %v", speed, left, err)

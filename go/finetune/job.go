@@ -298,14 +298,18 @@ func (j *Job) measure(stop *kernel.Stop, e Events) error {
 	if best {
 		j.Best, j.BestStep, j.Worse = loss, taken, 0
 		copy(mem.Float32s(j.best.Bytes()), j.run.State().Numbers)
-	} else if j.Worse++; j.Settings.Patience > 0 && j.Worse >= j.Settings.Patience {
-		j.Early = true
+	} else {
+		j.Worse++
+		j.Early = j.impatient()
 	}
 	if e.Held != nil {
 		e.Held(j.Points[len(j.Points)-1], best)
 	}
 	return nil
 }
+
+// impatient reports whether too many measurements brought nothing better.
+func (j *Job) impatient() bool { return j.Settings.Patience > 0 && j.Worse >= j.Settings.Patience }
 
 // Numbers returns those of the best adapter, or of the latest where nothing was measured. They are memory of the Job.
 func (j *Job) Numbers() []float32 {

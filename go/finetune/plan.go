@@ -8,6 +8,7 @@ import (
 
 	"github.com/quern-llm/quern/go/model"
 	"github.com/quern-llm/quern/go/model/nn"
+	"github.com/quern-llm/quern/go/quant"
 	"github.com/quern-llm/quern/go/train"
 	"github.com/quern-llm/quern/go/train/data"
 )
@@ -24,6 +25,8 @@ type Plan struct {
 	Pooling   nn.Pooling // of vectors, or of scores; PoolNone: what a model writes is learnt
 	Config    train.Config
 	Every     int // steps between measurements; 0: there is nothing held out
+
+	fixed bool // MaxTokens is that of a run that was saved
 }
 
 // What a step has where Settings leave it open: a part of an epoch's tokens, within limits. Small data gets more steps, and
@@ -96,6 +99,13 @@ func planFor(r *data.Renderer, longest int, s Settings) (*Plan, error) {
 func (s *Settings) complete(longest int) error {
 	if err := s.Check(); err != nil {
 		return err
+	}
+	if s.Weights != "" { // under one of its names
+		mix, err := quant.ParseMix(s.Weights)
+		if err != nil {
+			return err
+		}
+		s.Weights = mix.Name
 	}
 	if s.Context == 0 {
 		s.Context = DefaultContext
@@ -171,8 +181,8 @@ func (p *Plan) divide(most int) error {
 	return nil
 }
 
-// shrink makes chunks smaller, so that they take less memory, and reports whether it could.
+// shrink makes chunks smaller, so that they take less memory, and reports whether it could: those of a saved run stay.
 func (p *Plan) shrink() bool {
 	before := p.MaxTokens
-	return before/2 >= leastBatch && p.divide(before/2) == nil && p.MaxTokens < before
+	return !p.fixed && before/2 >= leastBatch && p.divide(before/2) == nil && p.MaxTokens < before
 }

@@ -17,7 +17,7 @@ const leastChunk = 64
 func (p *Plan) share(n int) error {
 	for p.Config.Chunks < n {
 		before := p.MaxTokens
-		if before/2 < leastChunk || p.divide(before/2) != nil || p.MaxTokens == before {
+		if p.fixed || before/2 < leastChunk || p.divide(before/2) != nil || p.MaxTokens == before {
 			return fmt.Errorf("a step of %d tokens in chunks of %d has no work for %d ranks; give it more tokens", p.Config.Chunks*p.MaxTokens, p.MaxTokens, n)
 		}
 	}
@@ -32,15 +32,26 @@ func (j *Job) alike(src Source) error {
 	g.Patience(train.Patience) // while another is reading the model
 	p := kernel.NewPieces(g, 8)
 	defer p.Close()
-	binary.LittleEndian.PutUint64(p.Of(g.Rank()), uint64(j.MaxTokens))
+	said := uint64(j.MaxTokens) << 1
+	if j.fixed {
+		said |= 1
+	}
+	binary.LittleEndian.PutUint64(p.Of(g.Rank()), said)
 	g.Begin(nil)
 	defer g.End()
 	if err := p.Exchange(slices.Repeat([]int{8}, g.Count()), stepOfChunks); err != nil {
 		return err
 	}
-	least := uint64(j.MaxTokens)
+	least, fixed := uint64(j.MaxTokens), uint64(0)
 	for r := range g.Count() {
-		least = min(least, binary.LittleEndian.Uint64(p.Of(r)))
+		said := binary.LittleEndian.Uint64(p.Of(r))
+		least = min(least, said>>1)
+		if said&1 != 0 {
+			fixed = max(fixed, said>>1)
+		}
+	}
+	if least < fixed {
+		return fmt.Errorf("a rank has chunks of %d tokens, for lack of memory or of work, and the saved run has %d", least, fixed)
 	}
 	if least == uint64(j.MaxTokens) {
 		return nil

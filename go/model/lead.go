@@ -114,6 +114,19 @@ func (f *File) identity() string {
 	return fmt.Sprintf("%x", h.Sum(nil))
 }
 
+// given returns a hash of the file and of the metadata that it was given in place of its own.
+func (f *File) given() string {
+	h := sha256.New()
+	fmt.Fprintln(h, f.identity())
+	for _, kv := range f.GGUF.KVs {
+		switch kv.Value.(type) {
+		case string, bool, int8, uint8, int16, uint16, int32, uint32, int64, uint64, float32, float64: // what is given is one of these
+			fmt.Fprintf(h, "%q %v\n", kv.Key, kv.Value)
+		}
+	}
+	return fmt.Sprintf("%x", h.Sum(nil))
+}
+
 // A Lead is rank 0's hold of the other ranks, which do what its Runner does. Its methods are called in the device's turn, by
 // one goroutine at a time, but Copied and Discarded, which are safe for concurrent use: the others are told of what these
 // note before anything else.

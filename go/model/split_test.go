@@ -494,7 +494,7 @@ func TestOrderOfActivations(t *testing.T) {
 	}
 }
 
-// Files of the same header and size are told apart by their tensors' data.
+// Files of the same header and size are told apart by their tensors' data and, for training, by what they were given.
 func TestIdentity(t *testing.T) {
 	path := small(t)
 	raw, err := os.ReadFile(path)
@@ -510,6 +510,13 @@ func TestIdentity(t *testing.T) {
 		return f, f.identity()
 	}
 	f, want := identity(path)
+	own := f.given()
+	if err := f.GGUF.Set("llama.rope.freq_base", 123.0); err != nil {
+		t.Fatal(err)
+	}
+	if f.given() == own || f.identity() != want {
+		t.Error("other metadata is not noticed")
+	}
 	for _, tensor := range f.GGUF.Tensors {
 		if tensor.Name != "blk.1.ffn_up.weight" {
 			continue

@@ -86,12 +86,12 @@ func NewTrainer(m *Model, a *Tuned, c TrainerConfig) (*Trainer, error) {
 }
 
 // Identity returns a hash of the model's file, as training found it: of everything but the tensors' data, of which it takes a
-// page of each.
+// page of each; and of the metadata that was given in place of the file's.
 func (t *Trainer) Identity() string {
 	if t.Adapter.whole != nil {
 		return t.Adapter.whole.identity
 	}
-	return t.m.file.identity()
+	return t.m.file.given()
 }
 
 // MaxTokens is how many tokens a chunk may have.

@@ -93,7 +93,7 @@ func (a *Tuned) program(m *Model) (*nn.Program, error) {
 
 // NewWhole returns all weights of the model in f, as numbers to train. f is only read.
 func NewWhole(f *File, w Whole, pool *kernel.Pool, budget *mem.Budget) (*Tuned, error) {
-	a := &Tuned{whole: &whole{byName: map[string]*weight{}, identity: f.identity()}}
+	a := &Tuned{whole: &whole{byName: map[string]*weight{}, identity: f.given()}}
 	if err := a.initWhole(f, w, pool, budget); err != nil {
 		a.Close()
 		return nil, err

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 
@@ -138,13 +139,30 @@ func (r *Run) knowBase(numbers []int, stop *kernel.Stop) error {
 	return nil
 }
 
-// measured returns the Verdict on whole examples, without gradients.
-func (r *Run) measured(texts []model.Text, stop *kernel.Stop) (v Verdict, err error) {
+// known are outcomes without the adapter of texts that are measured again and again: nil of a chunk where they were not needed.
+type known struct {
+	of     [sha256.Size]byte // a hash of the texts
+	chunks [][][]float64
+}
+
+// begin keeps what is known if the texts are the same as before.
+func (k *known) begin(texts []model.Text, chunks int) {
+	if of := Digest(texts); of != k.of || len(k.chunks) != chunks {
+		*k = known{of, make([][][]float64, chunks)}
+	}
+}
+
+// measured returns the Verdict on whole examples, which are that chunk of those that are measured, without gradients.
+func (r *Run) measured(chunk int, texts []model.Text, stop *kernel.Stop) (v Verdict, err error) {
 	c := Chunk{Texts: texts}
 	if r.config.Objective.Base() {
-		if c.Base, err = r.trainer.Outcomes(texts, true, stop); err != nil {
-			return v, err
+		base := &r.known.chunks[chunk]
+		if *base == nil {
+			if *base, err = r.trainer.Outcomes(texts, true, stop); err != nil {
+				return v, err
+			}
 		}
+		c.Base = *base
 	}
 	if c.Outcomes, err = r.trainer.Outcomes(texts, false, stop); err != nil {
 		return v, err

@@ -31,6 +31,11 @@ func TestPrefers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		others := slices.Clone(preferences(b))
+		slices.Reverse(others)
+		if s, err := b.Measure(others, nil); err != nil || before.Loss == math.Ln2 && s.Loss != math.Ln2 {
+			t.Errorf("%T: %+v of other pairs, %v", o, s, err)
+		}
 		steps(t, b, 10)
 		after, err := b.Measure(preferences(b), nil)
 		if err != nil {

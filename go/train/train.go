@@ -9,6 +9,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash"
 	"math"
 	"slices"
 
@@ -143,6 +144,7 @@ type Run struct {
 	pool    *kernel.Pool
 	texts   []model.Text
 	base    [][]float64 // their outcomes without the adapter, as far as they were needed
+	known   known       // of the texts that were measured last
 	order   []int       // of the texts in this epoch
 	ordered int         // the epoch that order is of, plus 1
 	powers  [2]float64  // Beta1 and Beta2 to the power of the steps taken
@@ -279,14 +281,27 @@ func checkWeights(texts []model.Text, ofEach bool) error {
 func (r *Run) hash() (sum [sha256.Size]byte) {
 	h := sha256.New()
 	fmt.Fprintf(h, "%+v %T\n%s\n%d %d\n", r.config, r.config.Objective, r.trainer.Adapter.Form(), r.trainer.MaxTokens(), len(r.texts))
-	for _, x := range r.texts {
-		fmt.Fprintln(h, len(x.Tokens), len(x.Weights), len(x.Labels), x.Second)
-		for _, v := range []any{x.Tokens, x.Weights, x.Labels} {
-			_ = binary.Write(h, binary.LittleEndian, v) // a hash takes all bytes
-		}
-	}
+	write(h, r.texts)
 	h.Sum(sum[:0])
 	return sum
+}
+
+// Digest returns a hash of texts.
+func Digest(texts []model.Text) (sum [sha256.Size]byte) {
+	h := sha256.New()
+	write(h, texts)
+	h.Sum(sum[:0])
+	return sum
+}
+
+// write writes all that texts are to a hash, which takes all bytes.
+func write(h hash.Hash, texts []model.Text) {
+	for _, x := range texts {
+		fmt.Fprintln(h, len(x.Tokens), len(x.Weights), len(x.Labels), x.Second)
+		for _, v := range []any{x.Tokens, x.Weights, x.Labels} {
+			_ = binary.Write(h, binary.LittleEndian, v)
+		}
+	}
 }
 
 // Config returns the configuration, with what its zeros mean.
@@ -300,12 +315,35 @@ func (r *Run) State() State { return r.state }
 // about the state the Run is as it was. In a team it is called before Join, on rank 0.
 func (r *Run) Restore(s State) error {
 	if r.team != nil {
-		return errors.New("a run that has joined others goes on from no other state")
+		return errJoined
 	}
 	return r.restore(s)
 }
 
-func (r *Run) restore(s State) error {
+var errJoined = errors.New("a run that has joined others goes on from no other state")
+
+// Load is Restore without a second state in memory: read is given the Run's own numbers and moments, with the rest of s, and
+// fills them. Where that fails the run is over.
+func (r *Run) Load(s State, read func(own State) error) error {
+	if r.team != nil {
+		return errJoined
+	}
+	s.Numbers, s.FirstMoment, s.SecondMoment = r.state.Numbers, r.state.FirstMoment, r.state.SecondMoment
+	if err := r.fits(s); err != nil {
+		return err
+	}
+	err := read(s)
+	if err == nil {
+		err = r.restore(s)
+	}
+	if err != nil && r.failed == nil {
+		r.failed = fmt.Errorf("the run is over: %w", err)
+	}
+	return err
+}
+
+// fits returns an error if a state is none of a run like this one, whatever its numbers are.
+func (r *Run) fits(s State) error {
 	n, second := len(r.state.Numbers), len(r.state.SecondMoment)
 	switch {
 	case r.failed != nil:
@@ -318,6 +356,13 @@ func (r *Run) restore(s State) error {
 		return fmt.Errorf("the state is of step %d, want 0 to %d", s.Taken, r.config.Steps)
 	case s.At < 0 || s.At > len(r.texts) || s.At%r.config.each() != 0 || s.Epoch < 0 || s.Epoch > s.Taken*r.config.Chunks || s.Taken == 0 && s.At > 0:
 		return fmt.Errorf("the state is at text %d of epoch %d, where %d steps do not lead", s.At, s.Epoch, s.Taken)
+	}
+	return nil
+}
+
+func (r *Run) restore(s State) error {
+	if err := r.fits(s); err != nil {
+		return err
 	}
 	for _, x := range [][]float32{s.Numbers, s.FirstMoment, s.SecondMoment} {
 		if slices.ContainsFunc(x, func(v float32) bool { return math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) }) {
@@ -568,6 +613,9 @@ func (r *Run) Measure(texts []model.Text, stop *kernel.Stop) (s Step, err error)
 			return s, err
 		}
 		parts = r.inChunks(texts)
+		if o.Base() {
+			r.known.begin(texts, len(parts))
+		}
 	} else {
 		for i := range texts { // one by one: their losses depend on no company
 			if weightOf(texts[i:i+1]) > 0 {
@@ -584,7 +632,7 @@ func (r *Run) Measure(texts []model.Text, stop *kernel.Stop) (s Step, err error)
 	}
 	all, err := r.together(len(parts), r.team.cuts(len(parts)), func(i int) (v Verdict, err error) {
 		if r.config.Objective != nil {
-			return r.measured(parts[i], stop)
+			return r.measured(i, parts[i], stop)
 		}
 		v.Loss, err = r.trainer.Loss(parts[i], stop)
 		return v, err

@@ -107,7 +107,7 @@ func TestFinetuneGoesOn(t *testing.T) {
 	succeed(t, args(whole)...)
 	stderr := interrupt(t, args(out)...)
 	quern(t, args(out)...).refused(t, 1, "--resume", "--force")
-	quern(t, args(out, "--resume", "--lr", "0.02")...).refused(t, 1, "Rate was 0.01")
+	quern(t, args(out, "--resume", "--lr", "0.02")...).refused(t, 1, "--lr was 0.01")
 	got := succeed(t, args(out, "--resume")...)
 	if !strings.Contains(got, "taken") && !strings.Contains(stderr, "after 0 of") {
 		t.Errorf("got %q", got)

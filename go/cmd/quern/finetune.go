@@ -315,7 +315,7 @@ func (f *finetuneFlags) run(cmd *cobra.Command) (err error) {
 		err = unused(cmd.Flags(), plan)
 	}
 	if err == nil && saved != nil {
-		err = saved.Plan(plan)
+		err = named(cmd.Flags(), saved.Plan(plan))
 	}
 	if err != nil {
 		return err
