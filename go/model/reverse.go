@@ -41,6 +41,8 @@ type reversal struct {
 	back      []kernel.Op
 	keeping   string         // the operation that is kept now
 	reverse   []func() error // the rules of kept operations, in their order
+	alloc     func(n int) ([]float32, error)
+	constants map[float32][]float32
 }
 
 // A lowRank is an adapter's two matrices for one tensor of the model while it is trained, or those for each of n experts:
@@ -83,13 +85,14 @@ type rewriting struct {
 }
 
 // reverse rewrites the program of what is trained. targets are of a batch's tokens; with vectors, what is pooled counts in
-// place of the loss. arch names the architecture in errors.
-func reverse(p *nn.Program, arch string, tuned *Tuned, targets *kernel.Targets, vectors *pooling) (*rewriting, error) {
+// place of the loss. arch names the architecture in errors. alloc returns memory outside the Go heap for n numbers, as long as the
+// plans are used.
+func reverse(p *nn.Program, arch string, tuned *Tuned, targets *kernel.Targets, vectors *pooling, alloc func(n int) ([]float32, error)) (*rewriting, error) {
 	to := *p
 	to.Bufs = slices.Clone(p.Bufs)
 	r := &reversal{
 		p: &to, train: map[string]*lowRank{}, capped: kernel.NoBuf, pool: map[kernel.BufSpec][]kernel.Buf{}, steady: map[kernel.Buf]bool{},
-		seen: map[string]bool{},
+		seen: map[string]bool{}, alloc: alloc, constants: map[float32][]float32{},
 	}
 	for _, l := range tuned.low {
 		for _, part := range l.mats {

@@ -130,7 +130,10 @@ func (r *reversal) adapt(op kernel.Adapt) error {
 }
 
 func (r *reversal) matmul(op kernel.Matmul) error {
-	if op.Heads.N != 0 || op.Limit != 0 || op.Softcap != 0 && op.Epilogue != kernel.Store {
+	if op.Heads.N != 0 || op.Softcap != 0 && op.Epilogue != kernel.Store {
+		return errNoRule
+	}
+	if op.Limit != 0 && (op.Softcap != 0 || op.LimitFn || op.Epilogue != kernel.Store && op.Epilogue != kernel.GLU) {
 		return errNoRule
 	}
 	act, reads, from, err := r.sources(op.Act)
@@ -156,6 +159,9 @@ func (r *reversal) matmul(op kernel.Matmul) error {
 		if op.Softcap != 0 && op.Dst != r.capped {
 			return r.bounded(op, reads, from)
 		}
+		if op.Limit != 0 {
+			return r.limited(op, reads, from)
+		}
 		op.Dst, err = r.written(op.Dst, cols...)
 	case kernel.Add:
 		_, op.Dst, err = r.copied(op.Dst)
@@ -175,7 +181,7 @@ func (r *reversal) matmul(op kernel.Matmul) error {
 
 // gated keeps a product with a gate, or with a function of its result, as the product and what is made of it.
 func (r *reversal) gated(op kernel.Matmul, reads []kernel.Buf, from *made) error {
-	if op.Fn == kernel.SwiGLUClamp || op.Epilogue == kernel.GLU && len(op.Parts) != 2 || op.Epilogue == kernel.Apply && len(op.Parts) != 1 {
+	if op.Fn == kernel.SwiGLUClamp && op.Epilogue != kernel.GLU || op.Epilogue == kernel.GLU && len(op.Parts) != 2 || op.Epilogue == kernel.Apply && len(op.Parts) != 1 {
 		return errNoRule
 	}
 	dst, err := r.written(op.Dst, op.Parts[0].Col)
@@ -185,7 +191,7 @@ func (r *reversal) gated(op kernel.Matmul, reads []kernel.Buf, from *made) error
 	n, next, whole := op.Parts[0].Out, kernel.Pad(op.Parts[0].Out), op
 	whole.Dst = dst
 	z := r.rowsLike(dst, len(op.Parts)*next)
-	op.Dst, op.Epilogue, op.Scale = z, kernel.Store, 1
+	op.Dst, op.Epilogue, op.Scale, op.Limit = z, kernel.Store, 1, 0
 	op.Parts = slices.Clone(op.Parts)
 	for i := range op.Parts {
 		op.Parts[i].Col = i * next
@@ -198,24 +204,28 @@ func (r *reversal) gated(op kernel.Matmul, reads []kernel.Buf, from *made) error
 		DG: kernel.Columns{Buf: dz}, G: kernel.Columns{Buf: z}, U: kernel.Columns{Buf: kernel.NoBuf}, DY: dy,
 		Rows: op.Rows, Cols: n, Fn: op.Fn, Route: op.Route,
 	}
+	var after []kernel.Op
 	if whole.Epilogue == kernel.Apply { // no operation is the function alone: the product is made twice
 		r.emit(whole, reads, dst)
 	} else {
 		gate.U, gate.DU = kernel.Columns{Buf: z, Col: next}, kernel.Columns{Buf: dz, Col: next}
+		if after, err = r.clamped(&gate, whole.Limit); err != nil {
+			return err
+		}
 		r.emit(kernel.NormRows{
-			Dst: dst, DstCol: dy.Col, Src: z, SrcCol: next, Rows: op.Rows, Cols: n, Segs: 1, Kind: kernel.NoNorm, Scale: 1,
-			Route: op.Route,
-		}, []kernel.Buf{z}, dst)
+			Dst: dst, DstCol: dy.Col, Src: gate.U.Buf, SrcCol: gate.U.Col, Rows: op.Rows, Cols: n, Segs: 1, Kind: kernel.NoNorm,
+			Scale: 1, Route: op.Route,
+		}, []kernel.Buf{gate.U.Buf}, dst)
 		r.emit(kernel.Gate{
-			Dst: dst, DstCol: dy.Col, Src: z, Rows: op.Rows, Cols: n, Fn: op.Fn, Route: op.Route,
-		}, []kernel.Buf{z}, dst)
+			Dst: dst, DstCol: dy.Col, Src: gate.G.Buf, Rows: op.Rows, Cols: n, Fn: gate.Fn, Route: op.Route,
+		}, []kernel.Buf{gate.G.Buf}, dst)
 	}
 	r.then(func() error {
 		if _, err := r.given(dy); err != nil {
 			return err
 		}
 		r.has[gate.DG], r.has[gate.DU] = true, true
-		r.back = append(r.back, gate)
+		r.back = append(append(r.back, gate), after...)
 		return nil
 	})
 	return nil

@@ -138,7 +138,11 @@ func (t *Trainer) init(c TrainerConfig) error {
 			return err
 		}
 	}
-	if t.program, err = reverse(adapted, t.m.Config.Arch, t.Adapter, t.targets, t.pooling); err != nil {
+	numbers := func(n int) ([]float32, error) {
+		data, err := t.alloc("activations of training", 4*n)
+		return mem.Float32s(data), err
+	}
+	if t.program, err = reverse(adapted, t.m.Config.Arch, t.Adapter, t.targets, t.pooling, numbers); err != nil {
 		return err
 	}
 	forward := *adapted // without what is computed of the residual: the second half makes it
@@ -179,22 +183,24 @@ func (t *Trainer) init(c TrainerConfig) error {
 	return t.allocate(c)
 }
 
-func (t *Trainer) allocate(c TrainerConfig) error {
-	alloc := func(purpose string, n int) ([]byte, error) {
-		r, err := c.Budget.Alloc(purpose, uint64(n))
-		if err != nil {
-			return nil, err
-		}
-		t.regions = append(t.regions, r)
-		return r.Bytes(), nil
+// alloc returns memory until the Trainer is closed.
+func (t *Trainer) alloc(purpose string, n int) ([]byte, error) {
+	r, err := t.budget.Alloc(purpose, uint64(n))
+	if err != nil {
+		return nil, err
 	}
+	t.regions = append(t.regions, r)
+	return r.Bytes(), nil
+}
+
+func (t *Trainer) allocate(c TrainerConfig) error {
 	width := t.m.Config.NVocab
 	if t.pooling != nil {
 		width = t.m.Config.NEmbd
 	}
 	t.maxOut = min(max(trainerRows/(4*width), 16), t.maxTok)
 	room := kernel.Room{Tok: t.maxTok, Out: t.maxOut}
-	data, err := alloc("activations of training", kernel.BufBytes(t.program.bufs, room))
+	data, err := t.alloc("activations of training", kernel.BufBytes(t.program.bufs, room))
 	if err != nil {
 		return err
 	}
@@ -205,7 +211,7 @@ func (t *Trainer) allocate(c TrainerConfig) error {
 		return err
 	}
 	t.width = t.program.bufs[t.program.x].Width
-	if data, err = alloc("the residual of each layer", 4*len(t.layers)*t.maxTok*t.width); err != nil {
+	if data, err = t.alloc("the residual of each layer", 4*len(t.layers)*t.maxTok*t.width); err != nil {
 		return err
 	}
 	t.saved = mem.Float32s(data)
@@ -214,7 +220,7 @@ func (t *Trainer) allocate(c TrainerConfig) error {
 		return err
 	}
 	for i, g := range t.m.Layout {
-		data, err := alloc("keys and values", blocks*g.Bytes)
+		data, err := t.alloc("keys and values", blocks*g.Bytes)
 		if err != nil {
 			return err
 		}

@@ -35,6 +35,13 @@ func trainerOf(tb testing.TB, path string, l LoRA, threads int, pooling nn.Pooli
 		return nil, nil, err
 	}
 	tb.Cleanup(m.Close)
+	t, err := trainerFor(tb, m, l, threads, pooling)
+	return m, t, err
+}
+
+// trainerFor is trainerOf for a model that is open.
+func trainerFor(tb testing.TB, m *Model, l LoRA, threads int, pooling nn.Pooling) (*Trainer, error) {
+	tb.Helper()
 	pool, err := kernel.NewPool(threads, nil)
 	if err != nil {
 		tb.Fatal(err)
@@ -43,7 +50,7 @@ func trainerOf(tb testing.TB, path string, l LoRA, threads int, pooling nn.Pooli
 	budget := mem.NewBudget(1<<32, "")
 	a, err := NewTuned(m, l, budget)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
 	for i := range a.Numbers() {
@@ -58,10 +65,10 @@ func trainerOf(tb testing.TB, path string, l LoRA, threads int, pooling nn.Pooli
 	}
 	t, err := NewTrainer(m, a, c)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	tb.Cleanup(t.Close)
-	return m, t, nil
+	return t, nil
 }
 
 // someTexts returns texts of random tokens, of which some have no weight.
@@ -215,7 +222,7 @@ var llamaFile = filepath.Join(golden, "tiny-llama-mixed.gguf")
 // Gradients are the same bytes for any number of threads and each instruction set.
 func TestGradientIsTheSameEverywhere(t *testing.T) {
 	defer kernel.Init(kernel.CPU())
-	for _, path := range []string{llamaFile, testdata.Path(t, "archs/modern-bert.gguf")} {
+	for _, path := range []string{llamaFile, testdata.Path(t, "archs/modern-bert.gguf"), testdata.Path(t, "archs/gpt-oss.gguf")} {
 		var want []byte
 		for _, isa := range kernel.Ladder(kernel.CPU()) {
 			kernel.Init(isa)
