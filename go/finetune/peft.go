@@ -15,6 +15,7 @@ import (
 	"github.com/quern-llm/quern/go/convert/family"
 	"github.com/quern-llm/quern/go/internal/newfile"
 	"github.com/quern-llm/quern/go/model"
+	"github.com/quern-llm/quern/go/model/nn"
 	"github.com/quern-llm/quern/go/safetensors"
 )
 
@@ -54,9 +55,39 @@ func (j *Job) origins() (all []peft, err error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, peft{o.Name, o.Rows, m})
+		name, err := loadedAs(j.Pooling, o.Name)
+		if err != nil {
+			return nil, fmt.Errorf("%q of %s: %w", m.Name, c.Arch, err)
+		}
+		all = append(all, peft{name, o.Rows, m})
 	}
 	return all, nil
+}
+
+// loadedAs returns a checkpoint's name of a matrix in the class with which Transformers loads it: one that writes text has the
+// checkpoint's names; AutoModel, for vectors, has those behind "model."; those with classes have what their family puts before.
+func loadedAs(p nn.Pooling, name string) (string, error) {
+	inner, outer := strings.CutPrefix(name, "model.")
+	switch {
+	case p == nn.PoolNone, p == nn.PoolRank && outer:
+		return name, nil
+	case p == nn.PoolRank:
+		return "", errors.New("what stands before its name in a checkpoint with a classifier depends on the class, which the file does not say")
+	case outer, strings.HasPrefix(name, "layers."), strings.HasPrefix(name, "encoder."):
+		return inner, nil
+	}
+	return "", errors.New("its name where the model makes vectors is not known")
+}
+
+// taskOf is PEFT's task_type; nil: none, as it is not known whether a model that scores is made of one that writes text.
+func taskOf(p nn.Pooling) any {
+	switch p {
+	case nn.PoolNone:
+		return "CAUSAL_LM"
+	case nn.PoolRank:
+		return nil
+	}
+	return "FEATURE_EXTRACTION"
 }
 
 // layerOf returns the layer of a tensor such as blk.3.attn_q.weight, -1 if it is of none.
@@ -107,7 +138,7 @@ func (j *Job) WritePEFT(dir, base string, replace bool) (int64, error) {
 	enc := json.NewEncoder(&config)
 	enc.SetIndent("", "  ")
 	if err := enc.Encode(map[string]any{
-		"peft_type": "LORA", "task_type": "CAUSAL_LM", "base_model_name_or_path": base, "r": rank, "lora_alpha": j.Settings.LoRA.Alpha,
+		"peft_type": "LORA", "task_type": taskOf(j.Pooling), "base_model_name_or_path": base, "r": rank, "lora_alpha": j.Settings.LoRA.Alpha,
 		"use_rslora": j.Settings.LoRA.RankStable, "target_modules": slices.Compact(modules), "lora_dropout": 0.0, "bias": "none",
 		"fan_in_fan_out": false, "inference_mode": true,
 	}); err != nil {
