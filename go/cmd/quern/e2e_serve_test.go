@@ -389,7 +389,7 @@ func TestServeDocument(t *testing.T) {
 			continue
 		}
 		want := 200
-		if strings.HasPrefix(path, "/v1/mcp/") { // without --mcp
+		if strings.HasPrefix(path, "/v1/mcp/") || strings.HasPrefix(path, "/v1/fine_tuning/") { // without --mcp and --fine-tuning
 			want = 501
 		}
 		if status, body := get(path); status != want {
