@@ -126,8 +126,8 @@ func TestDocument(t *testing.T) {
 				check = document.Schema(at + "/responses/default/content/application~1json/schema")
 			}
 			if status == 501 && (strings.HasSuffix(path, "load_lora_adapter") || strings.HasPrefix(path, "/v1/files") ||
-				strings.HasPrefix(path, "/v1/batches")) {
-				continue // without --lora-dir and --batch-dir, which the tests of cmd/quern have
+				strings.HasPrefix(path, "/v1/batches") || strings.HasPrefix(path, "/v1/fine_tuning")) {
+				continue // without --lora-dir, --batch-dir and --fine-tuning, which the tests of cmd/quern have
 			}
 			if status == 501 && path == "/embed_sparse" {
 				continue // of a model without sparse vectors

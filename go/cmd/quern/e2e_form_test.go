@@ -336,7 +336,8 @@ func TestAmbiguousGrammarsOfOthers(t *testing.T) {
 	all.Wait()
 	others, mine := passes("a", "b")-before, float64(tokens.Load()-begun)
 	t.Logf("%v tokens of the stream beside %v passes of the others", mine, others)
-	if others < 4 || mine < others {
+	// Passes of three models in turn, each of which waits for masks, would be one of the stream beside two of the others.
+	if others < 4 || mine < 0.6*others {
 		t.Errorf("the stream had %v tokens beside %v passes of others", mine, others)
 	}
 	r.Body.Close()
