@@ -58,6 +58,16 @@ func NewPlan(r *data.Renderer, learn, held []data.Example, longest int, s Settin
 	return p, p.divide(0)
 }
 
+// NewTextPlan is NewPlan for texts that are rendered already, none longer than the settings' Context. Nothing is held out of those
+// that are learnt.
+func NewTextPlan(learn, held []model.Text, learnt, heldOut data.Counts, longest int, s Settings) (*Plan, error) {
+	if err := s.complete(longest); err != nil {
+		return nil, err
+	}
+	p := &Plan{Settings: s, Texts: learn, Held: held, Learnt: learnt, HeldOut: heldOut}
+	return p, p.divide(0)
+}
+
 // NewPairPlan is NewPlan for pairs of answers, of which the settings' Preference learns.
 func NewPairPlan(r *data.Renderer, learn, held []data.Pair, longest int, s Settings) (*Plan, error) {
 	if s.Preference == "" {

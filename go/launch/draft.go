@@ -161,7 +161,7 @@ func (h *Head) openDrafter(eng *engine.Engine, c engine.Config, e Events) (*engi
 	if err != nil {
 		return nil, d.unfit(err)
 	}
-	if differ := sameVocabulary(d.Tokenizer, h.Tokenizer); differ != nil {
+	if differ := SameVocabulary(d.Tokenizer, h.Tokenizer); differ != nil {
 		e.note("the draft model %s drafts by text: %v", d.Path, differ)
 		words, theirs := tokenizer.Spelling{Tokenizer: h.Tokenizer}, tokenizer.Spelling{Tokenizer: d.Tokenizer}
 		err = eng.DraftByText(drafts, words, theirs, e.failed)
@@ -178,8 +178,8 @@ func (h *Head) openDrafter(eng *engine.Engine, c engine.Config, e Events) (*engi
 // padding is how many tokens one vocabulary may have more than another that is the same.
 const padding = 128
 
-// sameVocabulary returns an error unless ids mean the same in both.
-func sameVocabulary(drafts, tok *tokenizer.Tokenizer) error {
+// SameVocabulary returns an error unless ids mean the same in both.
+func SameVocabulary(drafts, tok *tokenizer.Tokenizer) error {
 	n, m := drafts.Len(), tok.Len()
 	if n > m+padding || m > n+padding {
 		return fmt.Errorf("its vocabulary has %d tokens and the model's %d", n, m)

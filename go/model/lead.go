@@ -90,6 +90,9 @@ type limits struct {
 	Moves, Shifts                         bool  // Model.NewMover
 }
 
+// Identity returns a hash of everything but the tensors' data, of which it takes a page of each.
+func (f *File) Identity() string { return f.identity() }
+
 // identity returns a hash of everything in the file but the tensors' data, of which it takes a page of each. Where that
 // is follows from the tensor's name.
 func (f *File) identity() string {

@@ -46,6 +46,9 @@ type finetuneFlags struct {
 	saveEvery      int
 	seed           int
 
+	target  targetFlags
+	without *drafting // how the draft model does before it is trained; nil: nothing is held out
+
 	out, base, plot, log  string
 	resume, dryRun, force bool
 	show                  int
@@ -82,6 +85,10 @@ From pairs of a better and a worse answer, in OpenAI's format or as {"prompt", "
 Embedding models and rerankers learn from {"query", "positive", "negatives"} and
 {"sentence1", "sentence2", "score"}, classifiers from {"text", "label"}.
 
+With --draft-for TARGET the model becomes a better draft model of TARGET, which has to have
+the same vocabulary: TARGET answers the examples' prompts, and what it answers is learnt.
+OUT is a model then, for --model-draft.
+
 Before anything is trained, the first examples are shown, with what is learnt in
 colour, and how long it will take. A part of the examples is held out: their loss says
 when to stop, and the best adapter is kept. On Ctrl-C the run is saved beside OUT, and
@@ -89,15 +96,17 @@ when to stop, and the best adapter is kept. On Ctrl-C the run is saved beside OU
 		Example: `  quern finetune -m model-Q4_K_M.gguf --data chats.jsonl -o adapter.gguf
   quern finetune -m model-Q4_K_M.gguf --data chats.jsonl --dry-run
   quern finetune -m hf.co/ORG/REPO --data notes/ --epochs 1 --rank 32 --plot loss.svg -o notes.gguf
-  quern run -m model-Q4_K_M.gguf --lora adapter.gguf -p "Hello"`,
+  quern run -m model-Q4_K_M.gguf --lora adapter.gguf -p "Hello"
+  quern finetune -m small.gguf --draft-for model-Q4_K_M.gguf --data prompts.jsonl -o drafts.gguf`,
 		Args: flagsAlone,
 		RunE: interruptible(func(cmd *cobra.Command, _ []string) error { return f.run(cmd) }),
 	}
 	fs := cmd.Flags()
-	modelVar(fs, &f.model, "GGUF `FILE` of the model, or model to download, such as hf.co/ORG/REPO; demo is the embedded demo model")
+	hub := modelVar(fs, &f.model, "GGUF `FILE` of the model, or model to download, such as hf.co/ORG/REPO; demo is the embedded demo model")
 	f.defineExamples(fs)
 	fs.StringVarP(&f.out, "output", "o", "", "`OUT` to write: FILE.gguf, or a folder for PEFT's format")
 	fs.StringVar(&f.base, "base", "", "`NAME` of the model's checkpoint, which PEFT's format has (default: as -m)")
+	f.target.define(fs, hub)
 	s := &f.settings
 	choiceVar(fs, &f.objective, "objective", autoObjective, objectives, "what is learnt; of pairs of answers, auto is dpo")
 	numberVar(fs, &s.Temperature, "temperature", 0.05, 1e-3, 1e3, "temperature of cosines of texts that are compared with each other")
@@ -189,7 +198,7 @@ func (f *finetuneFlags) outputs() []string {
 
 // beside returns the files that are written beside OUT, and replaced.
 func (f *finetuneFlags) beside() []string {
-	return slices.DeleteFunc([]string{f.checkpoint(), f.plot, f.log}, func(path string) bool { return path == "" })
+	return slices.DeleteFunc(append(f.target.outputs(f), f.checkpoint(), f.plot, f.log), func(path string) bool { return path == "" })
 }
 
 // written returns all that is written, of a folder also its files that may be there.
@@ -237,6 +246,9 @@ func (f *finetuneFlags) check(fs *pflag.FlagSet) error {
 	if s.LoRA.Alpha == 0 {
 		s.LoRA.Alpha = 2 * float64(s.LoRA.Rank)
 	}
+	if err := f.target.check(f, fs); err != nil {
+		return err
+	}
 	return f.template.check()
 }
 
@@ -261,8 +273,10 @@ func (f *finetuneFlags) checkOutputs() error {
 			return err
 		}
 	}
-	if _, err := os.Stat(f.checkpoint()); err == nil && !f.resume && !f.force && !f.dryRun {
-		return fmt.Errorf("%s is a run that was saved; --resume goes on with it, --force begins anew", f.checkpoint())
+	for _, path := range append(f.target.outputs(f), f.checkpoint()) {
+		if _, err := os.Stat(path); err == nil && !f.resume && !f.force && !f.dryRun {
+			return fmt.Errorf("%s is a run that was saved; --resume goes on with it, --force begins anew", path)
+		}
 	}
 	return nil
 }
@@ -291,11 +305,15 @@ func (f *finetuneFlags) run(cmd *cobra.Command) (err error) {
 	r := data.Renderer{Now: time.Now()}
 	var saved *finetune.Checkpoint
 	if f.resume && !follows(g) {
-		if saved, err = finetune.OpenCheckpoint(f.checkpoint()); err != nil {
-			return fmt.Errorf("--resume: %w", err)
+		if begun, ok := f.target.begun(f); ok { // nothing was trained yet
+			r.Now = begun
+		} else {
+			if saved, err = finetune.OpenCheckpoint(f.checkpoint()); err != nil {
+				return fmt.Errorf("--resume: %w", err)
+			}
+			defer saved.Close()
+			r.Now = saved.Now
 		}
-		defer saved.Close()
-		r.Now = saved.Now
 	}
 	if r.Now, err = sameTime(g, r.Now); err != nil {
 		return err
@@ -310,7 +328,7 @@ func (f *finetuneFlags) run(cmd *cobra.Command) (err error) {
 			return err
 		}
 	}
-	plan, err := f.plan(cmd, head, &r)
+	plan, err := f.planOf(cmd, head, &r)
 	if err == nil {
 		err = unused(cmd.Flags(), plan)
 	}
@@ -366,6 +384,14 @@ func (f *finetuneFlags) head() (*launch.Head, error) {
 		return nil, err
 	}
 	return f.files.HeadOf(f.model, file, s)
+}
+
+// planOf returns what is trained.
+func (f *finetuneFlags) planOf(cmd *cobra.Command, head *launch.Head, r *data.Renderer) (*finetune.Plan, error) {
+	if f.target.model != "" {
+		return f.planDrafts(cmd, head, r)
+	}
+	return f.plan(cmd, head, r)
 }
 
 // plan reads the examples, and divides them into steps.
@@ -500,7 +526,7 @@ func (f *finetuneFlags) train(cmd *cobra.Command, job *finetune.Job, now time.Ti
 			return f.explain(err)
 		}
 		if errors.Is(err, model.ErrNotFinite) { // to go on from there would lead to the same
-			return f.salvage(job, f.explain(err))
+			return f.salvage(cmd.Context(), job, f.explain(err))
 		}
 		if saveErr := save(); saveErr != nil {
 			return errors.Join(f.explain(err), saveErr)
@@ -532,18 +558,21 @@ func (f *finetuneFlags) draw(job *finetune.Job) error {
 }
 
 // salvage writes the best adapter of a run that failed for err, if it was measured.
-func (f *finetuneFlags) salvage(job *finetune.Job, err error) error {
+func (f *finetuneFlags) salvage(ctx context.Context, job *finetune.Job, err error) error {
 	if job.Every == 0 || job.BestStep == 0 {
 		return err
 	}
-	if _, failed := f.write(job); failed != nil {
+	if _, failed := f.write(ctx, job); failed != nil {
 		return errors.Join(err, failed)
 	}
 	return fmt.Errorf("%w; %s is the best adapter until then, of step %d", err, f.out, job.BestStep)
 }
 
-// write writes the adapter.
-func (f *finetuneFlags) write(job *finetune.Job) (int64, error) {
+// write writes the adapter, or the model.
+func (f *finetuneFlags) write(ctx context.Context, job *finetune.Job) (int64, error) {
+	if f.target.model != "" && job.Settings.Weights == "" {
+		return f.writeMerged(ctx, job)
+	}
 	if f.isPEFT() {
 		return job.WritePEFT(f.out, cmp.Or(f.base, f.model), f.force)
 	}
@@ -552,7 +581,7 @@ func (f *finetuneFlags) write(job *finetune.Job) (int64, error) {
 
 // finish writes the adapter. Where that fails the run is saved, so that nothing of it is lost.
 func (f *finetuneFlags) finish(cmd *cobra.Command, job *finetune.Job, save func() error) error {
-	n, err := f.write(job)
+	n, err := f.write(cmd.Context(), job)
 	if err != nil {
 		if save() == nil {
 			err = fmt.Errorf("%w; the run is saved, and the same command with --resume writes it", err)
@@ -562,8 +591,13 @@ func (f *finetuneFlags) finish(cmd *cobra.Command, job *finetune.Job, save func(
 	if err := f.draw(job); err != nil {
 		return err
 	}
-	if err := os.Remove(f.checkpoint()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	for _, path := range append(f.target.outputs(f), f.checkpoint()) {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	if err := f.summary(cmd.OutOrStdout(), job, n); err != nil || f.target.model == "" {
 		return err
 	}
-	return f.summary(cmd.OutOrStdout(), job, n)
+	return f.draftSummary(cmd, job.Plan)
 }

@@ -235,6 +235,9 @@ func (f *finetuneFlags) summary(w io.Writer, job *finetune.Job, bytes int64) err
 		if ok {
 			fmt.Fprintf(w, "held-out loss: %.4f before, %.4f after\n", base, job.Best)
 		}
+		if f.target.model != "" {
+			return nil
+		}
 		_, err := fmt.Fprintf(w, "to use it: quern run -m %s\n", quoted(f.out))
 		return err
 	}
@@ -247,6 +250,9 @@ func (f *finetuneFlags) summary(w io.Writer, job *finetune.Job, bytes int64) err
 		if job.BestStep == 0 {
 			fmt.Fprintln(w, "the adapter changes nothing: no step was better than the model alone; try a smaller --lr, or more examples")
 		}
+	}
+	if f.target.model != "" {
+		return nil
 	}
 	if f.isPEFT() {
 		_, err := fmt.Fprintf(w, "to use it here: quern convert %s --base CHECKPOINT -o adapter.gguf\n", quoted(f.out))

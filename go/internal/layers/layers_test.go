@@ -26,7 +26,7 @@ var layers = []string{
 	"convert/lang generate model/arch model/projector",
 	"model",
 	"convert/family convert/internal/optest convert/projector convert/quantized engine eval server/guard server/host train train/data",
-	"finetune reading",
+	"distil finetune reading",
 	"transcribe",
 	"rerank server/ask",
 	"server/answer server/catalog",

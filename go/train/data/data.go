@@ -85,7 +85,10 @@ const (
 // Read reads files, and folders of them, in the given format; Auto finds out that of each file. The order is that of the
 // paths, in folders that of names.
 func Read(paths []string, f Format) (*Set, error) {
-	r := &reader{format: f, left: MaxBytes, set: &Set{}}
+	return readAll(&reader{format: f, left: MaxBytes, set: &Set{}}, paths)
+}
+
+func readAll(r *reader, paths []string) (*Set, error) {
 	for _, path := range paths {
 		if err := r.path(path, 0); err != nil {
 			return nil, err
@@ -110,9 +113,10 @@ func ReadFrom(in io.Reader, name string, f Format) (*Set, error) {
 }
 
 type reader struct {
-	format Format
-	left   int64 // bytes that may still be read
-	set    *Set
+	format  Format
+	left    int64 // bytes that may still be read
+	set     *Set
+	prompts bool // are wanted, and answers not needed
 }
 
 func (r *reader) path(path string, depth int) error {
@@ -227,6 +231,9 @@ func (r *reader) records(in *bufio.Reader, name string) error {
 		var rec record
 		if err == nil {
 			rec, err = format.parse(value)
+		}
+		if r.prompts && errors.Is(err, errNoAnswer) {
+			err = nil
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", where, err)

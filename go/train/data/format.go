@@ -235,13 +235,16 @@ func turns(messages []message, field string) (all []Turn, err error) {
 	return all, nil
 }
 
+// errNoAnswer is the error of a conversation that would do as a prompt.
+var errNoAnswer = errors.New("no message of the assistant to learn")
+
 // learns returns an error unless some turn is learnt.
 func learns(all []Turn, field string) error {
 	if len(all) == 0 {
 		return fmt.Errorf("%s: none", field)
 	}
 	if !slices.ContainsFunc(all, func(t Turn) bool { return t.Learn }) {
-		return fmt.Errorf("%s: no message of the assistant to learn", field)
+		return fmt.Errorf("%s: %w", field, errNoAnswer)
 	}
 	return nil
 }

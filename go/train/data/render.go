@@ -235,15 +235,8 @@ func weighted(ids []int32, n int) model.Text {
 func (r *Renderer) text(x *Example) model.Text {
 	tok := r.Tokenizer
 	lead := len(tok.Lead())
-	begin := func(text string) []int32 {
-		ids := tok.Encode(text, tokenizer.Options{ParseSpecial: !x.Plain, NoSpecial: true})
-		return tok.Begin(slices.Concat(tok.Lead(), ids))
-	}
-	var ids []int32
-	if x.Prompt == "" {
-		ids = begin(x.Text)
-	} else {
-		ids = begin(x.Prompt)
+	ids := r.begin(x, x.beginning())
+	if x.Prompt != "" {
 		lead = len(ids)
 		ids = append(ids, tok.Encode(x.Text, tokenizer.Options{ParseSpecial: !x.Plain, NoSpecial: true, Continues: true})...)
 	}

@@ -1,0 +1,236 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/quern-llm/quern/go/demo"
+	"github.com/quern-llm/quern/go/gguf"
+	"github.com/quern-llm/quern/go/internal/testdata"
+	"github.com/quern-llm/quern/go/scripted"
+)
+
+// firstLayers is a file of the demo model's first n layers: a small model with its vocabulary, which guesses badly.
+func firstLayers(t *testing.T, dir string, n int) string {
+	t.Helper()
+	f, err := gguf.Parse(demo.GGUF())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := gguf.NewWriter()
+	for _, kv := range f.KVs {
+		if kv.Key == "llama.block_count" {
+			kv.Value = uint32(n)
+		}
+		w.Set(kv.Key, kv.Value)
+	}
+	for _, x := range f.Tensors {
+		var layer int
+		if k, _ := fmt.Sscanf(x.Name, "blk.%d.", &layer); k == 1 && layer >= n {
+			continue
+		}
+		w.AddTensor(x.Name, x.Type, x.Dims, gguf.Bytes(x.Data))
+	}
+	var out bytes.Buffer
+	if _, err := w.WriteTo(&out); err != nil {
+		t.Fatal(err)
+	}
+	return writeFile(t, dir, "small.gguf", out.String())
+}
+
+// beginningsFile is a file of prompts: of texts, and of conversations that wait for an answer.
+func beginningsFile(t *testing.T, dir string, n int) string {
+	t.Helper()
+	var in strings.Builder
+	kinds, names := strings.Fields("little big sad happy old shy"), strings.Fields("fox girl boy cat bear dog frog king bird mouse")
+	for i := range n {
+		fmt.Fprintf(&in, `{"text":"Once there was a %s %s who %s"}`+"\n", kinds[i%6], names[i/6%10], []string{"wanted to", "could not"}[i%2])
+	}
+	return writeFile(t, dir, "prompts.jsonl", in.String())
+}
+
+var acceptedLine = regexp.MustCompile(`drafts (before|after): ([\d.]+) % accepted of 4 at a time on (\d+) held-out texts, ([\d.]+) in a pass`)
+
+// draftsOf returns the shares of accepted drafts before and after a run.
+func draftsOf(t *testing.T, said string) (before, after float64) {
+	t.Helper()
+	for _, m := range acceptedLine.FindAllStringSubmatch(said, -1) {
+		v, _ := strconv.ParseFloat(m[2], 64)
+		if m[1] == "before" {
+			before = v
+		} else {
+			after = v
+		}
+	}
+	if strings.Count(said, "drafts after") != 1 {
+		t.Fatalf("got %q", said)
+	}
+	return before, after
+}
+
+// A small model learns a larger one's own answers, as an adapter and as a whole, and more of its drafts are accepted after prompts
+// that it has not seen. What is accepted changes no text.
+func TestFinetuneDraftsForAModel(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	small, prompts, out := firstLayers(t, dir, 2), beginningsFile(t, dir, 60), filepath.Join(dir, "out.gguf")
+	args := []string{"finetune", "-m", small, "--draft-for", demo.Name, "--data", prompts, "-o", out, "--answer-tokens", "24", "--val-split", "0.2",
+		"-b", "512", "--steps", "24", "--eval-every", "12", "--lr", "4e-3"}
+	for _, more := range [][]string{{"--full", "BF16", "--lr", "2e-3"}, {"--force"}} {
+		said := succeed(t, append(args, more...)...)
+		before, after := draftsOf(t, said)
+		t.Logf("%v: %v %%, before %v %%", more, after, before)
+		if before > 20 || after < before+15 {
+			t.Errorf("%v: %v %% are accepted after it, %v %% before: %s", more, after, before, said)
+		}
+		for _, want := range []string{"answers of demo: 60, ", "to use it: quern serve -m demo --model-draft " + out, "<|begin|>Once there was a little fox who wanted to[["} {
+			if !strings.Contains(said, want) {
+				t.Errorf("got %q, want %q in it", said, want)
+			}
+		}
+		if left := names(t, dir); len(left) != 3 {
+			t.Errorf("there are %v", left)
+		}
+		generate := []string{"run", "-m", demo.Name, "-p", "Once there was a big boy who", "--temp", "0", "-n", "40"}
+		if a, b := succeed(t, generate...), succeed(t, append(generate, "-md", out)...); a != b {
+			t.Errorf("with drafts %q, without %q", b, a)
+		}
+	}
+	// All drafts of a model for itself are accepted, of its own answers that the examples have as well.
+	story := strings.TrimSuffix(succeed(t, "run", "-m", demo.Name, "-p", "Once there was a big boy who", "--temp", "0", "-n", "20", "--ignore-eos"), "\n")
+	var in strings.Builder
+	for i := range 2 {
+		line, _ := json.Marshal(map[string]string{"prompt": "Once there was a big boy who", "completion": story[:len(story)/(i+1)]})
+		in.Write(append(line, '\n'))
+	}
+	own := writeFile(t, dir, "own.jsonl", in.String())
+	said := succeed(t, "finetune", "-m", demo.Name, "--draft-for", demo.Name, "--own-answers", "--data", own, "--val-data", own, "-o", out, "--steps", "1", "--lr", "1e-9", "--force")
+	if before, after := draftsOf(t, said); before < 80 || after < 80 { // the ends of the texts are not the model's
+		t.Errorf("%v, %v %%: %s", before, after, said)
+	}
+}
+
+// A run that is interrupted goes on with the answers that there are, and makes the bytes of one that was not.
+func TestFinetuneDraftsGoOn(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	small, prompts := firstLayers(t, dir, 1), beginningsFile(t, dir, 30)
+	whole, out := filepath.Join(dir, "whole.gguf"), filepath.Join(dir, "out.gguf")
+	args := func(out string, more ...string) []string {
+		return append([]string{"finetune", "-m", small, "--draft-for", demo.Name, "--data", prompts, "-o", out, "--answer-tokens", "24", "--answer-temp", "0.8",
+			"--seed", "3", "--val-split", "0.2", "-b", "512", "--steps", "40", "--patience", "0", "--lr", "4e-3"}, more...)
+	}
+	succeed(t, args(whole)...)
+	cmd := exec.CommandContext(t.Context(), program, args(out)...)
+	cmd.Env = cleanEnvironment()
+	stdout, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said bytes.Buffer
+	for b := make([]byte, 4096); !strings.Contains(said.String(), "step 0 of"); {
+		n, err := stdout.Read(b)
+		if said.Write(b[:n]); err != nil {
+			t.Fatalf("%v: %q", err, said.String())
+		}
+	}
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = said.ReadFrom(stdout)
+	if _ = cmd.Wait(); cmd.ProcessState.ExitCode() != exitInterrupted {
+		t.Fatalf("exit code %d, %q", cmd.ProcessState.ExitCode(), said.String())
+	}
+	// As if it had been interrupted while answers were written.
+	answers, checkpoint := filepath.Join(dir, "out.gguf.answers.json"), filepath.Join(dir, "out.gguf.checkpoint.safetensors")
+	var saved map[string]any
+	text, err := os.ReadFile(answers)
+	if err == nil {
+		err = json.Unmarshal(text, &saved)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := saved["answers"].([]any)
+	for i := range list {
+		if i%3 > 0 {
+			list[i] = nil
+		}
+	}
+	if text, err = json.Marshal(saved); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, dir, "out.gguf.answers.json", string(text))
+	if err := os.Remove(checkpoint); err != nil {
+		t.Fatal(err)
+	}
+	quern(t, args(out)...).refused(t, 1, "out.gguf.answers.json", "--resume", "--force")
+	quern(t, args(out, "--resume", "--answer-temp", "0.7")...).refused(t, 1, "out.gguf.answers.json", "are not those that the run began with")
+	writeFile(t, dir, "out.gguf.answers.json", "[1]")
+	quern(t, args(out, "--resume")...).refused(t, 1, "out.gguf.checkpoint.safetensors")
+	writeFile(t, dir, "out.gguf.answers.json", string(text))
+	if got := succeed(t, args(out, "--resume")...); !strings.Contains(got, "; 20 written in") {
+		t.Errorf("got %q", got)
+	}
+	a, errA := os.ReadFile(whole)
+	b, errB := os.ReadFile(out)
+	if errA != nil || errB != nil || !bytes.Equal(a, b) {
+		t.Errorf("the model of an interrupted run is another: %v, %v", errA, errB)
+	}
+	if left := names(t, dir); len(left) != 4 {
+		t.Errorf("there are %v", left)
+	}
+}
+
+// What cannot draft, or cannot be learnt from, is one line.
+func TestFinetuneDraftsRefuses(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	prompts, out := beginningsFile(t, dir, 4), filepath.Join(dir, "out.gguf")
+	pairs := writeFile(t, dir, "pairs.jsonl", `{"prompt":"a","chosen":"b","rejected":"c"}`+"\n")
+	asked := writeFile(t, dir, "asked.jsonl", `{"messages":[{"role":"user","content":"Who?"}]}`+"\n")
+	encoder, other := testdata.Path(t, "models/tiny-random-bert-mean-f16.gguf"), testdata.Path(t, "models/TinyStories-656K-f16.gguf")
+	head := headFor(t, demo.GGUF(), scripted.Head{Arch: "eagle3", Inputs: []int{0, 1, 2}})
+	flags := func(m, target, data string, more ...string) []string {
+		return append([]string{"finetune", "-m", m, "--draft-for", target, "--data", data, "-o", out}, more...)
+	}
+	for _, test := range []struct {
+		args  []string
+		code  int
+		words []string
+	}{
+		{flags(encoder, demo.Name, prompts), 1, []string{"bert", "reads whole texts"}},
+		{flags(demo.Name, encoder, prompts), 1, []string{"bert", "reads whole texts"}},
+		{flags(demo.Name, other, prompts), 1, []string{"cannot learn the tokens of", "vocabulary"}},
+		{flags(demo.Name, "no such file.gguf", prompts), 1, []string{"no such file.gguf"}},
+		{flags(head, demo.Name, prompts), 1, []string{"head.gguf"}},
+		{flags(demo.Name, head, prompts), 1, []string{"head.gguf"}},
+		{flags(demo.Name, demo.Name, pairs), 1, []string{"--draft-for", "pairs"}},
+		{flags(demo.Name, demo.Name, asked, "--own-answers"), 1, []string{"asked.jsonl:1", "no message of the assistant"}},
+		{flags(demo.Name, demo.Name, prompts, "-c", "4"), 1, []string{"-c"}},
+		{flags(demo.Name, demo.Name, prompts, "-c", "4", "--long", "refuse"), 1, []string{"prompts.jsonl:1", "a prompt of"}},
+		{flags(demo.Name, demo.Name, prompts, "--dry-run"), 2, []string{"--dry-run", "--own-answers"}},
+		{flags(demo.Name, demo.Name, prompts, "--ranks", "mpi"), 2, []string{"--ranks", "--draft-for"}},
+		{flags(demo.Name, demo.Name, prompts, "--objective", "dpo"), 2, []string{"--objective"}},
+		{flags(demo.Name, demo.Name, prompts, "--own-answers", "--answer-temp", "1"), 2, []string{"--answer-temp"}},
+		{flags(demo.Name, demo.Name, prompts, "-o", filepath.Join(dir, "folder")), 2, []string{"--draft-for", ".gguf"}},
+		{[]string{"finetune", "-m", demo.Name, "--data", prompts, "-o", out, "--answer-tokens", "5"}, 2, []string{"--answer-tokens", "--draft-for"}},
+	} {
+		quern(t, test.args...).refused(t, test.code, test.words...)
+	}
+	if left := names(t, dir); len(left) != 3 {
+		t.Errorf("there are %v", left)
+	}
+}
