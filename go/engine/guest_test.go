@@ -22,7 +22,7 @@ func TestGuestGivesWay(t *testing.T) {
 	const turn = 20 * time.Millisecond
 	ctx, cancel := context.WithCancel(t.Context())
 	waited := make(chan struct{})
-	turns, beside := 0, 0
+	turns, beside, whole := 0, 0, 0
 	over := errors.New("over")
 	go func() {
 		defer close(waited)
@@ -33,10 +33,19 @@ func TestGuestGivesWay(t *testing.T) {
 				}
 				time.Sleep(turn) // as if it computed
 				turns++
-				was := time.Now()
+				busy, was := d.quiet() != nil, time.Now()
 				g.Between()
-				if time.Since(was) > turn {
-					beside++
+				waited := time.Since(was)
+				if !busy {
+					continue
+				}
+				beside++
+				if d.quiet() == nil || ctx.Err() != nil {
+					continue // which ended the waiting
+				}
+				whole++
+				if waited < (guestPart-1)*turn {
+					t.Errorf("the guest waited for %v after a turn of %v or more", waited, turn)
 				}
 			}
 			return over
@@ -59,10 +68,8 @@ func TestGuestGivesWay(t *testing.T) {
 	if beside == 0 {
 		t.Errorf("in %d turns the guest never gave way", turns)
 	}
-	// 60 tokens take 300 ms by what sleeps alone: a guest that took every other turn would add 60 of its own.
-	if r.Usage.Decode > 60*turn/2 {
-		t.Errorf("60 tokens took %v beside a guest", r.Usage.Decode)
-	}
+	// The tokens' sleeps alone are longer than one wait: the guest has turns while there is a request, and few of them.
+	t.Logf("%d turns, %d of them beside the request, %d with the whole wait, in %v", turns, beside, whole, r.Usage.Decode)
 	if len(d.loads) == 0 && d.hushed != nil {
 		t.Error("somebody waits for the end of no requests")
 	}
@@ -78,8 +85,8 @@ func TestGuestWaitsNoLonger(t *testing.T) {
 	} {
 		d.load(l, sched.Load{Streams: 1})
 		ctx, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(50*time.Millisecond, func() { end(cancel) })
 		start := time.Now()
+		time.AfterFunc(50*time.Millisecond, func() { end(cancel) })
 		if err := d.Guest(ctx, func(g *Guest) error {
 			g.since = start.Add(-time.Hour) // so it would wait for 9
 			g.Between()
