@@ -20,7 +20,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -121,8 +120,6 @@ type Server struct {
 	routes  []answer.Route
 	openAPI []byte
 	counted []func() // end the counts of the device
-
-	adapting sync.Mutex // one adapter of a fine-tuned model is loaded at a time
 
 	reference []byte // the same as a page
 }
@@ -412,6 +409,7 @@ func (s *Server) answer(req *answer.Request) error {
 		if req.Adapter, err = s.tunedAdapter(req, tuned); err != nil {
 			return err
 		}
+		defer req.Model.Tuned.Release(req.Adapter)
 	}
 	return r.Handle(req)
 }

@@ -77,39 +77,12 @@ func (s *Server) tunedModels(req *answer.Request) []batch.TunedModel {
 	return s.c.Batches.TunedModels(req.Caller.Owner)
 }
 
-// tunedAdapter returns the adapter of a fine-tuned model, which is loaded when it is first asked for. Where there are too many,
-// the one whose use is longest ago makes room.
+// tunedAdapter returns the adapter of a fine-tuned model, which the caller releases.
 func (s *Server) tunedAdapter(req *answer.Request, t *batch.TunedModel) (*ask.Adapter, error) {
-	s.adapting.Lock()
-	defer s.adapting.Unlock()
-	m := req.Model
-	for spared := false; ; {
-		if a := m.Tuned.Use(t.Name); a != nil {
-			return a, nil
-		}
-		loaded, err := m.Engine.OpenAdapter(t.Path)
-		if err == nil {
-			loaded.Name = t.Name
-			m.Tuned.Settle(&ask.Adapter{Name: t.Name, Scale: 1, Loaded: loaded}, true)
-			continue
-		}
-		var full *mem.LimitError
-		switch {
-		case errors.As(err, &full) && !spared && m.Spare != nil:
-			m.Spare(full.Need)
-			spared = true
-			continue
-		case errors.Is(err, engine.ErrAdapters) || full != nil:
-			old := m.Tuned.Oldest()
-			if old == nil {
-				return nil, &reply.Error{Status: http.StatusServiceUnavailable, Message: "the fine-tuned model cannot be loaded: " +
-					strings.TrimPrefix(err.Error(), t.Path+": ")}
-			}
-			if err := m.Engine.DropAdapter(req.Context(), old.Loaded); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		return nil, err
+	a, err := req.Model.TunedAdapter(req.Context(), t.Name, t.Path)
+	if full := (*mem.LimitError)(nil); errors.Is(err, engine.ErrAdapters) || errors.As(err, &full) {
+		return nil, &reply.Error{Status: http.StatusServiceUnavailable, Message: "the fine-tuned model cannot be loaded: " +
+			strings.TrimPrefix(err.Error(), t.Path+": ")}
 	}
+	return a, err
 }

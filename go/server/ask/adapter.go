@@ -1,12 +1,15 @@
 package ask
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
@@ -25,6 +28,9 @@ type Adapters struct {
 	mu   sync.RWMutex
 	list []*Adapter
 	busy map[string]bool // names that are being loaded
+	held map[*Adapter]int
+
+	loading sync.Mutex // one adapter of a fine-tuned model is loaded at a time
 }
 
 // All returns the adapters, by id.
@@ -47,29 +53,88 @@ func (s *Adapters) Named(name string) *Adapter {
 	return nil
 }
 
-// Use is Named of an adapter that is now the last one to have been used.
-func (s *Adapters) Use(name string) *Adapter {
+// Hold is Named of an adapter that is now the last one to have been used, and is not dropped until as many calls of Release.
+func (s *Adapters) Hold(name string) *Adapter {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, a := range s.list {
 		if a.Name == name {
 			s.list = append(slices.Delete(s.list, i, i+1), a)
+			if s.held == nil {
+				s.held = map[*Adapter]int{}
+			}
+			s.held[a]++
 			return a
 		}
 	}
 	return nil
 }
 
-// Oldest removes and returns the adapter whose last use is longest ago; nil: there is none.
-func (s *Adapters) Oldest() *Adapter {
+// Release ends a Hold.
+func (s *Adapters) Release(a *Adapter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.list) == 0 {
-		return nil
+	if s.held[a]--; s.held[a] == 0 {
+		delete(s.held, a)
 	}
-	a := s.list[0]
-	s.list = slices.Delete(s.list, 0, 1)
-	return a
+}
+
+// oldest removes and returns the adapter whose last use is longest ago, of those that nobody holds; nil: there is none.
+func (s *Adapters) oldest() *Adapter {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, a := range s.list {
+		if s.held[a] == 0 {
+			s.list = slices.Delete(s.list, i, i+1)
+			return a
+		}
+	}
+	return nil
+}
+
+// OpenAdapter loads an adapter. Where there are too many, or too little memory, other models make room, and then the adapters of
+// fine-tuned models that no request holds.
+func (m *Model) OpenAdapter(ctx context.Context, path string) (*engine.Adapter, error) {
+	for spared := false; ; {
+		a, err := m.Engine.OpenAdapter(path)
+		var full *mem.LimitError
+		switch {
+		case err == nil:
+			return a, nil
+		case errors.As(err, &full) && !spared && m.Spare != nil:
+			m.Spare(full.Need)
+			spared = true
+		case full != nil || errors.Is(err, engine.ErrAdapters):
+			old := m.Tuned.oldest()
+			if old == nil {
+				return nil, err
+			}
+			if err := m.Engine.DropAdapter(ctx, old.Loaded); err != nil {
+				return nil, err
+			}
+		default:
+			return nil, err
+		}
+	}
+}
+
+// TunedAdapter returns the adapter of a fine-tuned model, which it loads where it is not. The caller releases it.
+func (m *Model) TunedAdapter(ctx context.Context, name, path string) (*Adapter, error) {
+	if a := m.Tuned.Hold(name); a != nil {
+		return a, nil
+	}
+	m.Tuned.loading.Lock()
+	defer m.Tuned.loading.Unlock()
+	if a := m.Tuned.Hold(name); a != nil { // another request has loaded it meanwhile
+		return a, nil
+	}
+	loaded, err := m.OpenAdapter(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	loaded.Name = name
+	m.Tuned.Settle(&Adapter{Name: name, Scale: 1, Loaded: loaded}, true)
+	return m.Tuned.Hold(name), nil
 }
 
 // An adapterUse is an element of the field lora: an adapter by its id, and how it is scaled.

@@ -106,14 +106,14 @@ func (s *API) loadAdapter(req *answer.Request) error {
 	if slices.Contains(s.List.Names(), q.name) || slices.Contains(m.Aliases, q.name) || !m.LoRA.Claim(q.name) {
 		return reply.Invalid("lora_name", "%s is taken, want another name", field.Quote(q.name))
 	}
-	loaded, err := m.Engine.OpenAdapter(path)
+	loaded, err := m.OpenAdapter(req.Context(), path)
 	if err == nil {
 		loaded.Name = q.name
 	}
 	a := &ask.Adapter{Name: q.name, Path: path, Scale: 1, Loaded: loaded}
 	m.LoRA.Settle(a, err == nil)
 	switch {
-	case errors.Is(err, engine.ErrClosing):
+	case errors.Is(err, engine.ErrClosing), errors.Is(err, context.Canceled):
 		return err
 	case err != nil:
 		return reply.Invalid("lora_path", "%s", strings.ReplaceAll(err.Error(), path, field.Quote(q.path)))
