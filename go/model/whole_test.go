@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -51,9 +52,21 @@ func normOf(x []float32) float64 {
 	return math.Sqrt(sum)
 }
 
-// wholeDiffers compares the gradient, along each tensor by itself, with differences of the loss. It returns the largest
-// difference as a share of the tensor's gradient and a part of the whole one, and where that is.
-func wholeDiffers(tb testing.TB, t *Trainer, texts []Text) (most float64, where string) {
+// A slope is how the loss changes along some numbers of a tensor.
+type slope struct {
+	name               string
+	measured, computed float64
+	share              float64 // of their difference
+}
+
+func (s slope) String() string {
+	return fmt.Sprintf("%.4f of the gradient along %s: %.5f measured, %.5f computed", s.share, s.name, s.measured, s.computed)
+}
+
+// wholeDiffers compares the gradient with differences of the loss, tensor by tensor: along the tensor's gradient, and along
+// random signs, which see what a gradient lacks. It returns where they differ most, as shares of the tensor's gradient and a
+// part of the whole one, along signs of what a gradient of that length has along them.
+func wholeDiffers(tb testing.TB, t *Trainer, texts []Text) (own, signs slope) {
 	tb.Helper()
 	a := t.Adapter
 	if _, err := t.Gradient(texts, nil); err != nil {
@@ -62,35 +75,58 @@ func wholeDiffers(tb testing.TB, t *Trainer, texts []Text) (most float64, where 
 	numbers := a.Numbers()
 	gradient, was := slices.Clone(a.Gradient()), slices.Clone(numbers)
 	total := normOf(gradient)
+	rng := rand.New(rand.NewPCG(5, 6))
 	every := len(a.whole.weights)/50 + 1
 	for i := range a.whole.weights {
 		w := &a.whole.weights[i]
-		own := gradient[w.at : w.at+w.n]
-		length := normOf(own)
-		if i%every != 0 || length == 0 {
+		g := gradient[w.at : w.at+w.n]
+		length := normOf(g)
+		if length == 0 {
+			tb.Errorf("%s has no gradient", w.Name)
+		}
+		if i%every != 0 {
 			continue
 		}
-		loss := func(h float64) float64 {
-			for i, d := range own {
-				numbers[w.at+i] = was[w.at+i] + float32(h*float64(d)/length)
-			}
-			if err := a.Moved(t.pool); err != nil {
-				tb.Fatal(err)
-			}
-			loss, err := t.Loss(texts, nil)
-			if err != nil {
-				tb.Fatal(err)
-			}
-			return loss
-		}
 		step := 0.01 * min(1, normOf(was[w.at:w.at+w.n]))
-		measured := (loss(step) - loss(-step)) / (2 * step)
-		copy(numbers[w.at:w.at+w.n], was[w.at:])
-		if d := math.Abs(measured-length) / (length + 0.05*total); d >= most {
-			most, where = d, fmt.Sprintf("%s: %.5f measured, %.5f computed, of %.5f", w.Name, measured, length, total)
+		along := func(by []float32) (measured, computed float64) {
+			size := normOf(by)
+			loss := func(h float64) float64 {
+				for i, d := range by {
+					numbers[w.at+i] = was[w.at+i] + float32(h*float64(d)/size)
+				}
+				if err := a.Moved(t.pool); err != nil {
+					tb.Fatal(err)
+				}
+				loss, err := t.Loss(texts, nil)
+				if err != nil {
+					tb.Fatal(err)
+				}
+				return loss
+			}
+			measured = (loss(step) - loss(-step)) / (2 * step)
+			copy(numbers[w.at:w.at+w.n], was[w.at:])
+			for i, d := range by {
+				computed += float64(d) / size * float64(g[i])
+			}
+			return measured, computed
+		}
+		random := make([]float32, w.n)
+		for i := range random {
+			random[i] = float32(2*rng.IntN(2) - 1)
+		}
+		measured, computed := along(random)
+		if d := math.Abs(measured-computed) * math.Sqrt(float64(w.n)) / (length + 0.005*total); d >= signs.share {
+			signs = slope{w.Name, measured, computed, d}
+		}
+		if length == 0 {
+			continue
+		}
+		measured, computed = along(g)
+		if d := math.Abs(measured-computed) / (length + 0.05*total); d >= own.share {
+			own = slope{w.Name, measured, computed, d}
 		}
 	}
-	return most, where
+	return own, signs
 }
 
 // wholeFile has the small models of which all weights are trained.
@@ -119,10 +155,13 @@ func TestGradientOfAllWeightsOfEveryArchitecture(t *testing.T) {
 				return
 			}
 			lines = append(lines, name+"\n")
-			most, where := wholeDiffers(t, tr, someTexts(tr.m.Config))
-			t.Logf("%.4f of the gradient at most: %s", most, where)
-			if most > 0.02 {
-				t.Errorf("%.4f of the gradient: %s", most, where)
+			own, signs := wholeDiffers(t, tr, someTexts(tr.m.Config))
+			t.Logf("%v; signs: %v", own, signs)
+			if own.share > 0.02 {
+				t.Error(own)
+			}
+			if signs.share > 0.1 {
+				t.Errorf("signs: %v", signs)
 			}
 		})
 	}
