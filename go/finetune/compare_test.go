@@ -74,16 +74,9 @@ func TestStandInsAreLearnt(t *testing.T) {
 		t.Fatal(err)
 	}
 	of := func(texts []model.Text, document string) bool {
-		return slices.ContainsFunc(texts, func(x model.Text) bool { return strings.HasSuffix(string(runes(x.Tokens)), document) })
+		return slices.ContainsFunc(texts, func(x model.Text) bool { return strings.HasSuffix(string(x.Tokens), document) })
 	}
 	if len(p.Texts) != 50 || of(p.Texts, "d50.0") || of(p.Texts, "d51.0") || !of(p.Texts, "d9.0") || len(p.Held) != 10 || !of(p.Held, "d50.0") {
 		t.Errorf("%d texts, %d held out", len(p.Texts), len(p.Held))
 	}
-}
-
-func runes(ids []int32) (all []rune) {
-	for _, id := range ids {
-		all = append(all, id)
-	}
-	return all
 }

@@ -70,8 +70,8 @@ func everywhere(b kernel.Buf, col, n int) operand {
 // recurrence returns how an operation is divided, if it is a recurrence that can be.
 func (s *splitting) recurrence(op kernel.Op) (r recurrence, ok bool) {
 	var heads []int
-	dim := 0 // of results
-	bytes := func(n int) int { return 0 }
+	dim := 0                  // of results
+	var bytes func(n int) int // of n heads
 	switch op := op.(type) {
 	case kernel.Scan:
 		op = byChannels(op)

@@ -88,7 +88,7 @@ func (c Config) withDefaults() (Config, error) {
 	case !within(c.Decay, 0, 1) || !within(c.Clip, 0, math.MaxFloat32):
 		return c, fmt.Errorf("decay %v, clip %v: want small numbers, not below 0", c.Decay, c.Clip)
 	case c.MuonRate != 0 && !within(c.MuonRate, least, 10) || !within(c.MuonBeta, 0, 0.9999) || !within(c.MuonDecay, 0, 1):
-		return c, fmt.Errorf("Muon's rate %v, beta %v and decay %v, want numbers such as 0.02, 0.95 and 0.05", c.MuonRate, c.MuonBeta, c.MuonDecay)
+		return c, fmt.Errorf("a rate %v, beta %v and decay %v of Muon, want numbers such as 0.02, 0.95 and 0.05", c.MuonRate, c.MuonBeta, c.MuonDecay)
 	case c.Schedule < Cosine || c.Schedule > Constant:
 		return c, fmt.Errorf("schedule %d is none", c.Schedule)
 	}
