@@ -1,6 +1,7 @@
 package train
 
 import (
+	"math"
 	"math/rand/v2"
 
 	"github.com/quern-llm/quern/go/kernel"
@@ -30,11 +31,15 @@ func fill(texts []model.Text, each int, order []int, maxTokens int) (n int) {
 	return n - n%each
 }
 
+// counted is how many texts Chunks looks at, but for an epoch that has more.
+const counted = 1 << 20
+
 // Chunks returns how many chunks of maxTokens tokens so many epochs over the texts are, which New would accept, with an objective
-// or nil.
+// or nil. Of many epochs it counts the first ones, and takes the others to be like them: their chunks differ little.
 func Chunks(texts []model.Text, o Objective, maxTokens int, seed uint64, epochs int) (n int) {
 	c := Config{Objective: o}
-	for epoch := range epochs {
+	first := min(epochs, max(counted/max(len(texts), 1), 1))
+	for epoch := range first {
 		for left := order(len(texts), c.each(), seed, epoch); len(left) > 0; n++ {
 			k := fill(texts, c.each(), left, maxTokens)
 			if k == 0 {
@@ -42,6 +47,9 @@ func Chunks(texts []model.Text, o Objective, maxTokens int, seed uint64, epochs 
 			}
 			left = left[k:]
 		}
+	}
+	if first < epochs {
+		n = int(math.Ceil(float64(n) / float64(first) * float64(epochs)))
 	}
 	return n
 }
