@@ -1,16 +1,18 @@
 package data
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/quern-llm/quern/go/chat"
+	"github.com/quern-llm/quern/go/internal/panics"
 	"github.com/quern-llm/quern/go/model"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
@@ -35,6 +37,9 @@ type Renderer struct {
 	Now       time.Time // for templates with dates
 	MaxTokens int       // of a text
 	Long      Long      // empty: Cut
+
+	Until   context.Context // ends the rendering with its error; nil: nothing does
+	Workers int             // examples that are rendered at a time; 0: as many as there are processors
 }
 
 // Counts says what a Renderer has made of examples.
@@ -59,7 +64,10 @@ func (r *Renderer) Render(all []Example) ([]model.Text, Counts, error) {
 		return nil, Counts{}, err
 	}
 	made := make([]rendered, len(all))
-	r.each(len(all), func(i int) { made[i] = r.example(&all[i], all[i].Turns == nil && all[i].Prompt == "") })
+	err := r.each(len(all), func(i int) { made[i] = r.example(&all[i], all[i].Turns == nil && all[i].Prompt == "") })
+	if err != nil {
+		return nil, Counts{}, err
+	}
 	var texts []model.Text
 	var c Counts
 	for i, m := range made {
@@ -83,7 +91,9 @@ func (r *Renderer) RenderPairs(all []Pair) (chosen, rejected []model.Text, c Cou
 		return nil, nil, c, err
 	}
 	made := make([]rendered, len(examples))
-	r.each(len(examples), func(i int) { made[i] = r.example(&examples[i], false) })
+	if err := r.each(len(examples), func(i int) { made[i] = r.example(&examples[i], false) }); err != nil {
+		return nil, nil, c, err
+	}
 	for i := range all {
 		a, b := made[2*i], made[2*i+1]
 		for _, m := range []*rendered{&a, &b} {
@@ -105,22 +115,23 @@ func (r *Renderer) RenderPairs(all []Pair) (chosen, rejected []model.Text, c Cou
 	return chosen, rejected, c, nil
 }
 
-// each calls do with 0 to n-1, some at a time.
-func (r *Renderer) each(n int, do func(i int)) {
-	var wg sync.WaitGroup
-	next := make(chan int)
-	for range min(runtime.GOMAXPROCS(0), n) {
-		wg.Go(func() {
-			for i := range next {
-				do(i)
-			}
-		})
+// each calls do with 0 to n-1, some at a time. It returns a panic as an error, and that of Until.
+func (r *Renderer) each(n int, do func(i int)) error {
+	return panics.Share(cmp.Or(r.Workers, runtime.GOMAXPROCS(0)), n, func(i int) error {
+		if err := r.stopped(); err != nil {
+			return err
+		}
+		do(i)
+		return r.stopped()
+	})
+}
+
+// stopped returns the error of Until.
+func (r *Renderer) stopped() error {
+	if r.Until == nil {
+		return nil
 	}
-	for i := range n {
-		next <- i
-	}
-	close(next)
-	wg.Wait()
+	return r.Until.Err()
 }
 
 // add counts an example.
@@ -300,17 +311,26 @@ func (p *part) take() model.Text {
 	return model.Text{Tokens: p.ids, Weights: p.w}
 }
 
+// mostRendered is how many bytes a template may write for one conversation in all: it writes what came before again with each answer.
+const mostRendered = 1 << 30
+
 // conversation renders a conversation. An answer is what the rendering up to it has more than its prompt, as a server
 // would have made that. It is in a text with those before it, if its prompt begins with them as they were written.
 func (r *Renderer) conversation(x *Example) (texts []model.Text, err error) {
-	p := &part{r: r}
+	p, written := &part{r: r}, 0
 	for i := range x.Turns {
 		if !x.Turns[i].Learn {
 			continue
 		}
+		if err := r.stopped(); err != nil {
+			return nil, err
+		}
 		prompt, whole, err := r.answer(x, i)
 		if err != nil {
 			return nil, err
+		}
+		if written += len(prompt.Text) + len(whole.Text); written > mostRendered {
+			return nil, fmt.Errorf("messages.%d: too many answers in so long a conversation; divide it into several", i)
 		}
 		if !strings.HasPrefix(prompt.Text, p.text) {
 			texts = append(texts, p.take())
@@ -369,7 +389,7 @@ func (r *Renderer) whole(x *Example, n int, variables map[string]json.RawMessage
 }
 
 func (r *Renderer) input(x *Example, n int, prompt bool, variables map[string]json.RawMessage) chat.Input {
-	in := chat.Input{Tools: x.Tools, AddGenerationPrompt: prompt, Kwargs: variables, Now: r.Now}
+	in := chat.Input{Tools: x.Tools, AddGenerationPrompt: prompt, Kwargs: variables, Now: r.Now, Until: r.Until}
 	for _, t := range x.Turns[:n] {
 		in.Messages = append(in.Messages, t.Message)
 	}

@@ -1,6 +1,8 @@
 package data_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -222,5 +224,31 @@ func TestPairsAreRendered(t *testing.T) {
 	if a, b := shown(r, chosen), shown(r, rejected); a != `"<|begin|>#user\nq<|end|>\n#assistant\n[a<|end|>]"` ||
 		b != strings.Replace(a, "[a", "[b", 1) || c.Examples != 1 || c.Texts != 2 {
 		t.Errorf("%s, %s, %+v", a, b, c)
+	}
+}
+
+// What renders examples ends with the context, also within a conversation of many answers, and a conversation that would be written
+// again too often is refused.
+func TestRenderEnds(t *testing.T) {
+	t.Parallel()
+	var turns []data.Turn
+	long := chat.Text(strings.Repeat("a word of it ", 40_000))
+	for range 1200 {
+		turns = append(turns, data.Turn{Message: chat.Message{Role: "user", Content: chat.Text("q")}},
+			data.Turn{Message: chat.Message{Role: "assistant", Content: chat.Text("a")}, Learn: true})
+	}
+	turns[0].Content = long
+	examples := []data.Example{{Where: "f:1", Turns: turns}}
+	r := renderer(t, chatML)
+	r.MaxTokens = 100
+	if _, _, err := r.Render(examples); err == nil || !strings.Contains(err.Error(), "f:1: messages.") || !strings.Contains(err.Error(), "too many answers") {
+		t.Errorf("%v", err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+	defer cancel()
+	r = renderer(t, chatML)
+	r.MaxTokens, r.Until, r.Workers = 100, ctx, 1
+	if _, _, err := r.Render(examples); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v", err)
 	}
 }
