@@ -2,9 +2,11 @@ package fleet
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"time"
@@ -30,8 +32,8 @@ func (f *Fleet) tune(ctx context.Context, w *batch.Work) error {
 	}
 	defer m.head.Close()
 	t := &tuning{f: f, w: w, m: m}
-	if err := t.read(); err != nil {
-		return err
+	if err := t.read(ctx); err != nil {
+		return cmp.Or(ctx.Err(), err)
 	}
 	state, err := t.state()
 	if err != nil {
@@ -39,9 +41,9 @@ func (f *Fleet) tune(ctx context.Context, w *batch.Work) error {
 	} else if state != nil {
 		defer state.Close()
 	}
-	room, err := f.device.Budget().Reserve("examples of a fine-tuning job", t.exampleBytes())
+	room, err := t.reserve("examples of a fine-tuning job", t.exampleBytes())
 	if err != nil {
-		return noMemory(err)
+		return err
 	}
 	defer room.Release()
 	for again := false; ; again = true {
@@ -114,13 +116,57 @@ type tuning struct {
 	saved time.Time
 }
 
-// examples reads a file of the job.
-func (t *tuning) examples(id, param string) ([]data.Example, error) {
+// A stoppable is a file that ends with a context's error.
+type stoppable struct {
+	io.Reader
+	ctx context.Context
+}
+
+func (s stoppable) Read(b []byte) (int, error) {
+	if err := s.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return s.Reader.Read(b)
+}
+
+// open opens a file of the job.
+func (t *tuning) open(ctx context.Context, id string) (io.Reader, io.Closer, string, error) {
 	in, name, err := t.w.Open(id)
+	if err != nil {
+		return nil, nil, "", err
+	}
+	return stoppable{in, ctx}, in, name, nil
+}
+
+// roomOf returns the memory that reading a file takes, about: some for each of its bytes, and for each object, as examples and
+// their messages are.
+func (t *tuning) roomOf(ctx context.Context, id string) (uint64, error) {
+	in, file, _, err := t.open(ctx, id)
+	if err != nil {
+		return 0, err
+	}
+	defer file.Close()
+	const byByte, byObject = 4, 768
+	var n uint64
+	for some := make([]byte, 1<<16); ; {
+		k, err := in.Read(some)
+		n += byByte*uint64(k) + byObject*uint64(bytes.Count(some[:k], []byte("{")))
+		if errors.Is(err, io.EOF) {
+			return n, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+}
+
+// examples reads a file of the job.
+func (t *tuning) examples(ctx context.Context, id, param string) ([]data.Example, error) {
+	in, file, name, err := t.open(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	defer in.Close()
+	defer file.Close()
 	set, err := data.ReadFrom(in, name, data.Auto)
 	if err == nil && len(set.Examples) == 0 {
 		err = fmt.Errorf("%s: %s, want examples of one answer", name, set.Kind())
@@ -136,14 +182,28 @@ func badFile(param string, err error) error {
 }
 
 // read reads the files, and plans the steps.
-func (t *tuning) read() error {
-	learn, err := t.examples(t.w.Job.Training, "training_file")
+func (t *tuning) read(ctx context.Context) error {
+	need, err := t.roomOf(ctx, t.w.Job.Training)
+	if v := t.w.Job.Validation; v != nil && err == nil {
+		var more uint64
+		more, err = t.roomOf(ctx, *v)
+		need += more
+	}
+	if err != nil {
+		return err
+	}
+	room, err := t.reserve("files of a fine-tuning job", need)
+	if err != nil {
+		return err
+	}
+	defer room.Release()
+	learn, err := t.examples(ctx, t.w.Job.Training, "training_file")
 	if err != nil {
 		return err
 	}
 	var held []data.Example
 	if v := t.w.Job.Validation; v != nil {
-		if held, err = t.examples(*v, "validation_file"); err != nil {
+		if held, err = t.examples(ctx, *v, "validation_file"); err != nil {
 			return err
 		}
 	}
@@ -157,7 +217,7 @@ func (t *tuning) read() error {
 		s.Rate *= wish.Rate
 	}
 	plan := func() (err error) {
-		r := data.Renderer{Tokenizer: t.m.head.Tokenizer, Template: t.m.template, Now: time.Unix(t.w.Job.Created, 0)}
+		r := data.Renderer{Tokenizer: t.m.head.Tokenizer, Template: t.m.template, Now: time.Unix(t.w.Job.Created, 0), Until: ctx, Workers: 1}
 		t.plan, err = finetune.NewPlan(&r, learn, held, t.m.head.Config.NCtx, s)
 		if err != nil {
 			return badFile("training_file", err)
@@ -172,7 +232,23 @@ func (t *tuning) read() error {
 }
 
 // exampleBytes is what the examples' tokens take, with their weights.
-func (t *tuning) exampleBytes() uint64 { return 8 * uint64(t.plan.Learnt.Tokens+t.plan.HeldOut.Tokens) }
+func (t *tuning) exampleBytes() uint64 {
+	const text = 128 // besides
+	return 8*uint64(t.plan.Learnt.Tokens+t.plan.HeldOut.Tokens) + text*uint64(len(t.plan.Texts)+len(t.plan.Held))
+}
+
+// reserve reserves memory, for which caches make room.
+func (t *tuning) reserve(purpose string, n uint64) (*mem.Reservation, error) {
+	room, err := t.f.device.Budget().Reserve(purpose, n)
+	if full := (*mem.LimitError)(nil); errors.As(err, &full) {
+		t.f.device.Give(full.Need)
+		room, err = t.f.device.Budget().Reserve(purpose, n)
+	}
+	if err != nil {
+		return nil, noMemory(err)
+	}
+	return room, nil
+}
 
 // need is about what training takes, for which caches make room: it runs in less, in smaller chunks.
 func (t *tuning) need() uint64 {
