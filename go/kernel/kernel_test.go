@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -241,6 +242,25 @@ func TestAddSeqWritesOnlyItsBlocks(t *testing.T) {
 		}
 	}()
 	b.Add(0, KVBlock)
+}
+
+// As many tokens as arrays of C are long are put in order, and more are refused.
+func TestOrder(t *testing.T) {
+	tokens := make([]Token, LogitsOrder+1)
+	for i := range tokens {
+		tokens[i] = Token{ID: int32(i), Logit: float32(i * 7 % 11)}
+	}
+	want := slices.Clone(tokens[:LogitsOrder])
+	slices.SortStableFunc(want, func(a, b Token) int { return cmp.Compare(b.Logit, a.Logit) })
+	if got := Order(slices.Clone(tokens[:LogitsOrder]), 100); !slices.Equal(got, want[:100]) {
+		t.Errorf("order %v, want %v", got, want[:100])
+	}
+	defer func() {
+		if got, _ := recover().(string); !strings.Contains(got, "in order") {
+			t.Errorf("panic %q of %d tokens", got, len(tokens))
+		}
+	}()
+	Order(tokens, 1)
 }
 
 // Blocks behind the window need not be there, those in it must; and a batch of

@@ -66,6 +66,7 @@ func WeighTokens(mass []Mass, tokens []Token, top, scale, from, to float32) []Ma
 
 func weigh(mass []Mass, x *C.float, n, step int, top, scale, from, to float32) []Mass {
 	blocks := (n + LogitsBlock - 1) / LogitsBlock
+	choose()
 	mass = slices.Grow(mass[:0], blocks)[:blocks]
 	C.qn_logits_weigh((*C.struct_qn_mass)(unsafe.Pointer(unsafe.SliceData(mass))), x, C.int64_t(n), C.int64_t(step),
 		C.float(top), C.float(scale), C.float(from), C.float(to))
@@ -122,6 +123,7 @@ func SpreadLogits(logits []float32) LogitSpread {
 func SpreadTokens(tokens []Token) LogitSpread { return spreadOf(logitsOf(tokens), len(tokens), 2) }
 
 func spreadOf(x *C.float, n, step int) LogitSpread {
+	choose()
 	var s C.struct_qn_spread
 	C.qn_logits_spread(&s, x, C.int64_t(n), C.int64_t(step))
 	return LogitSpread{float64(s.n), float64(s.mean), float64(s.variance)}
@@ -130,6 +132,7 @@ func spreadOf(x *C.float, n, step int) LogitSpread {
 // SelectTokens fills tokens with those whose logits are from .. to, sorted by id; peaks are those of the
 // logits.
 func SelectTokens(tokens []Token, logits, peaks []float32, from, to float32) []Token {
+	choose()
 	for {
 		n := int(C.qn_logits_select((*C.struct_qn_token)(unsafe.Pointer(unsafe.SliceData(tokens))), C.int64_t(cap(tokens)),
 			(*C.float)(unsafe.SliceData(logits)), C.int64_t(len(logits)), (*C.float)(unsafe.SliceData(peaks)), C.float(from), C.float(to)))
@@ -142,13 +145,15 @@ func SelectTokens(tokens []Token, logits, peaks []float32, from, to float32) []T
 
 // CountLogits returns how many logits are from .. to.
 func CountLogits(logits, peaks []float32, from, to float32) int {
+	choose()
 	return int(C.qn_logits_select(nil, 0, (*C.float)(unsafe.SliceData(logits)), C.int64_t(len(logits)),
 		(*C.float)(unsafe.SliceData(peaks)), C.float(from), C.float(to)))
 }
 
-// Bound returns a number that k or more of logits reach, which may be peaks, and not many more where that is found soon; from, if
-// no more than k reach that. top is the largest of them; both are finite.
+// Bound returns a number that k or more of logits reach, which may be peaks, and not many more where that is found soon; from,
+// if no more than k + k/4 + 8 reach that, which may be fewer than k. top is the largest of them; both are finite.
 func Bound(logits []float32, k int, from, top float32) float32 {
+	choose()
 	return float32(C.qn_logits_bound((*C.float)(unsafe.SliceData(logits)), C.int64_t(len(logits)), C.int64_t(k), C.float(from), C.float(top)))
 }
 
@@ -156,8 +161,11 @@ func Bound(logits []float32, k int, from, top float32) float32 {
 const LogitsOrder = C.QN_LOGITS_ORDER
 
 // Order moves the k first of tokens to the front and returns them: the larger logits first, and of equal ones the first in the
-// list. No logit is NaN.
+// list. No logit is NaN. It panics if there are more than LogitsOrder.
 func Order(tokens []Token, k int) []Token {
+	if len(tokens) > LogitsOrder {
+		panic("kernel: more tokens than are put in order at once")
+	}
 	choose()
 	at := (*C.struct_qn_token)(unsafe.Pointer(unsafe.SliceData(tokens)))
 	C.qn_logits_order(at, C.int64_t(k), at, C.int64_t(len(tokens)))

@@ -210,7 +210,7 @@ func (s *Sampler) likeliest(k int) []token {
 	return tokens
 }
 
-// bound returns a logit that k or more reach, and not many more where that is possible. s.from: k at most reach that.
+// bound returns a logit that k or more reach, and not many more where that is possible; or s.from, which fewer may reach.
 func (s *Sampler) bound(k int) float64 {
 	if k <= len(s.peaks)/2 {
 		if b := kernel.Bound(s.peaks, k, s.from, s.top); b > s.from {
