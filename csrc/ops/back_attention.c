@@ -124,6 +124,7 @@ struct tile {
 	float top[ROWS], sum[ROWS];
 };
 
+/* What the forward pass takes, without what has no gradient here; dst is written while x, dy and stats are read. */
 static int attend_check(const struct plan *p, const struct qn_op *o)
 {
 	const struct qn_back_attend *op = &o->back_attend;
@@ -132,15 +133,18 @@ static int attend_check(const struct plan *p, const struct qn_op *o)
 	const int64_t dims[3] = {
 		(int64_t)h->n_head * h->head_dim, (int64_t)h->n_head_kv * h->head_dim, (int64_t)h->n_head_kv * h->v_dim,
 	};
+	struct qn_op forward = {.kind = QN_OP_ATTEND, .attend = *a};
 
-	if (!heads_ok(h) || h->v_in_k || a->window < 0 || a->ahead < 0 || !(a->softcap >= 0) || a->temp_log ||
-	    (a->bias && a->span < 0) || a->relative.at || a->selection.n || a->side || a->sight || a->n_tier)
+	forward.attend.q = (struct qn_cols){op->x, op->col[0]};
+	forward.attend.dst = op->y;
+	if (!operation_of(QN_OP_ATTEND)->check(p, &forward) || h->v_in_k || a->temp_log || a->relative.at ||
+	    a->selection.n || a->side || a->sight || a->n_tier)
 		return 0;
 	for (int i = 0; i < 3; i++)
 		if (!col_ok(p, op->x, op->col[i], dims[i]) || !col_ok(p, op->dst, op->col[i], dims[i]))
 			return 0;
-	return buf_ok(p, op->y, (int64_t)h->n_head * h->v_dim) && buf_ok(p, op->dy, (int64_t)h->n_head * h->v_dim) &&
-	       buf_ok(p, op->stats, 2 * (int64_t)h->n_head);
+	return op->dst != op->x && op->dst != op->dy && op->dst != op->stats &&
+	       buf_ok(p, op->dy, (int64_t)h->n_head * h->v_dim) && buf_ok(p, op->stats, 2 * (int64_t)h->n_head);
 }
 
 static size_t attend_scratch(const struct qn_op *o)

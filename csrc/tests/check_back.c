@@ -803,6 +803,7 @@ static void refuses(void)
 	BAD(op.back_attend.attend.ahead, -1);
 	op.back_attend.attend.bias = some;
 	BAD(op.back_attend.attend.span, -1);
+	BAD(op.back_attend.attend.span, INT32_MAX);
 	op.back_attend.attend.bias = NULL;
 	BAD(op.back_attend.attend.n_tier, 1);
 	BAD(op.back_attend.attend.side, QN_SIDE_OWN);
@@ -810,8 +811,14 @@ static void refuses(void)
 	BAD(op.back_attend.attend.heads.v_in_k, 1);
 	BAD(op.back_attend.attend.temp_log, 2);
 	BAD(op.back_attend.attend.softcap, -1);
+	BAD(op.back_attend.attend.softcap, INFINITY);
+	BAD(op.back_attend.attend.softcap, NAN);
+	BAD(op.back_attend.attend.window, -1);
 	BAD(op.back_attend.col[1], 64);
 	BAD(op.back_attend.stats, 4);
+	BAD(op.back_attend.dst, op.back_attend.x);
+	BAD(op.back_attend.dst, op.back_attend.dy);
+	BAD(op.back_attend.dst, op.back_attend.stats);
 }
 
 void check_back(void)
