@@ -61,7 +61,7 @@ type Counts struct {
 // Render returns the texts of examples, in their order. Errors begin with where the example is.
 func (r *Renderer) Render(all []Example) ([]model.Text, Counts, error) {
 	if err := r.probe(all); err != nil {
-		return nil, Counts{}, err
+		return nil, Counts{}, cmp.Or(r.stopped(), err)
 	}
 	made := make([]rendered, len(all))
 	err := r.each(len(all), func(i int) { made[i] = r.example(&all[i], all[i].Turns == nil && all[i].Prompt == "") })
@@ -88,7 +88,7 @@ func (r *Renderer) RenderPairs(all []Pair) (chosen, rejected []model.Text, c Cou
 		examples = append(examples, p.Chosen, p.Rejected)
 	}
 	if err := r.probe(examples); err != nil {
-		return nil, nil, c, err
+		return nil, nil, c, cmp.Or(r.stopped(), err)
 	}
 	made := make([]rendered, len(examples))
 	if err := r.each(len(examples), func(i int) { made[i] = r.example(&examples[i], false) }); err != nil {
@@ -312,7 +312,7 @@ func (p *part) take() model.Text {
 }
 
 // mostRendered is how many bytes a template may write for one conversation in all: it writes what came before again with each answer.
-const mostRendered = 1 << 30
+var mostRendered = 1 << 30 // tests have less
 
 // conversation renders a conversation. An answer is what the rendering up to it has more than its prompt, as a server
 // would have made that. It is in a text with those before it, if its prompt begins with them as they were written.

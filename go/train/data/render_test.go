@@ -227,28 +227,28 @@ func TestPairsAreRendered(t *testing.T) {
 	}
 }
 
-// What renders examples ends with the context, also within a conversation of many answers, and a conversation that would be written
-// again too often is refused.
+// What renders examples ends with the context, and a conversation that would be written again too often is refused.
 func TestRenderEnds(t *testing.T) {
-	t.Parallel()
-	var turns []data.Turn
-	long := chat.Text(strings.Repeat("a word of it ", 40_000))
-	for range 1200 {
-		turns = append(turns, data.Turn{Message: chat.Message{Role: "user", Content: chat.Text("q")}},
-			data.Turn{Message: chat.Message{Role: "assistant", Content: chat.Text("a")}, Learn: true})
-	}
-	turns[0].Content = long
-	examples := []data.Example{{Where: "f:1", Turns: turns}}
+	before := *data.MostRendered
+	defer func() { *data.MostRendered = before }()
+	*data.MostRendered = 250
+	examples := read(t, twoAnswers).Examples
 	r := renderer(t, chatML)
-	r.MaxTokens = 100
-	if _, _, err := r.Render(examples); err == nil || !strings.Contains(err.Error(), "f:1: messages.") || !strings.Contains(err.Error(), "too many answers") {
+	if _, _, err := r.Render(examples); err != nil {
+		t.Error(err)
+	}
+	*data.MostRendered = 100
+	if _, _, err := r.Render(examples); err == nil || !strings.HasPrefix(err.Error(), "f:1: messages.3: too many answers") {
 		t.Errorf("%v", err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
-	defer cancel()
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
 	r = renderer(t, chatML)
-	r.MaxTokens, r.Until, r.Workers = 100, ctx, 1
-	if _, _, err := r.Render(examples); !errors.Is(err, context.DeadlineExceeded) {
+	r.Until, r.Workers = ctx, 1
+	if _, _, err := r.Render(examples); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	if _, _, _, err := r.RenderPairs([]data.Pair{{Chosen: examples[0], Rejected: examples[0]}}); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
 }

@@ -1,0 +1,4 @@
+package data
+
+// MostRendered is for tests.
+var MostRendered = &mostRendered
