@@ -13,6 +13,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -54,7 +55,7 @@ var experiments = []experiment{
 
 func main() {
 	names := flag.String("lab", "", "experiments, separated by commas (default: all)")
-	out := flag.String("out", "bench/results/lab", "folder of results")
+	out := flag.String("out", results, "folder of results")
 	writePage := flag.Bool("page", false, "write docs/theories.md and its plots anew from the newest results, and end")
 	var s setting
 	flag.StringVar(&s.model, "m", "", "GGUF file (default: the demo)")
@@ -81,6 +82,9 @@ func main() {
 // runAll runs the named experiments, or all, and goes on after one that fails. Those that look at the machine are left out
 // where a model was asked for and none was named.
 func runAll(ctx context.Context, s setting, names, out string) error {
+	if s.quick && filepath.Clean(out) == results {
+		return errors.New("-quick decides nothing, and the page is made of what " + results + " has: give another folder with -out")
+	}
 	var chosen []experiment
 	for _, e := range experiments {
 		if names == "" && (e.model || s.model == "") || slices.Contains(strings.Split(names, ","), e.name) {

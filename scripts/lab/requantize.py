@@ -6,7 +6,7 @@ Claim      Dynamic requantization: weights are kept as planes of bits, and a tok
 Measure    Relative squared error of outputs at a mean of 5 bits, half of the columns in 6 and half in 4: chosen by the
            token, column by column; in blocks of 32 columns, the least that a line of weights in memory can skip; or
            chosen once, from one half of the text, and counted on the other as all are. Beside it 5 bits for all.
-Data       What the matrices of six layers read in windows of the text, where rows are whole blocks.
+Data       What the matrices of six layers read in windows of the text, where rows are whole pairs of blocks.
 Threshold  option where the choice by blocks has an error below 0.9 of the better of 5 bits for all and the choice made
            once, neither of which needs a token's choice; refuted above.
 """
@@ -20,8 +20,8 @@ from whitened import rounded
 def run(lab, r):
     errors = []
     for w, x in reading(lab, 2 if lab.quick else 4, 128 if lab.quick else 256).values():
-        if w.shape[1] % 32:
-            continue  # no blocks of 32
+        if w.shape[1] % 64:
+            continue  # half of the blocks of 32 would be no mean of 5 bits
         known, x = x[: len(x) // 2], x[len(x) // 2 :: 4]
         weight = np.sqrt((w**2).sum(axis=0))
         off = {b: w - rounded(w, b) for b in (4, 5, 6)}
@@ -33,7 +33,7 @@ def run(lab, r):
 
         by_column = score >= np.partition(score, -half, axis=1)[:, [-half]]
         blocks = (score**2).reshape(len(x), -1, 32).sum(axis=2)
-        kept = max(1, blocks.shape[1] // 2)
+        kept = blocks.shape[1] // 2
         by_block = np.repeat(blocks >= np.partition(blocks, -kept, axis=1)[:, [-kept]], 32, axis=1)
         once = np.sqrt((known**2).mean(axis=0)) * weight
         fixed = np.broadcast_to(once >= np.sort(once)[-half], x.shape)
