@@ -678,6 +678,111 @@ static void attends(void)
 	}
 }
 
+/* ------------------------------------------------------------------ attention of long texts */
+
+enum { LONG = 320, L_HEADS = 8, L_KV = 4, L_DIM = 16, L_COLS = 256 }; /* queries 0, keys 128, values 192 */
+
+static float longs[6][LONG][L_COLS], long_was[6][LONG][L_COLS], long_want[6][LONG][L_COLS];
+static double long_d[LONG][L_COLS];
+
+static double dot_of(const float *x, const float *y)
+{
+	double sum = 0;
+
+	for (int i = 0; i < L_DIM; i++)
+		sum += (double)x[i] * (double)y[i];
+	return sum;
+}
+
+/* Token t of a text from `first` on: its result of a head, and what it brings to gradients, by the formulas. */
+static void long_row(const struct qn_attend *op, int first, int end, int t, int h)
+{
+	const int q = h * L_DIM, k = 128 + h / 2 * L_DIM, v = 192 + h / 2 * L_DIM;
+	const int from = op->window > 0 && t - first >= op->window ? t - op->window + 1 : first;
+	const int to = op->ahead ? end : t + 1;
+	const float *dy = long_was[3][t] + q;
+	double p[LONG], sum = 0, y[L_DIM] = {0}, common = 0;
+
+	for (int s = from; s < to; s++)
+		sum += p[s] = exp(dot_of(long_was[0][t] + q, long_was[0][s] + k));
+	for (int s = from; s < to; s++) {
+		p[s] /= sum;
+		for (int i = 0; i < L_DIM; i++)
+			y[i] += p[s] * (double)long_was[0][s][v + i];
+	}
+	for (int i = 0; i < L_DIM; i++) {
+		long_was[2][t][q + i] = (float)y[i];
+		common += y[i] * (double)dy[i];
+	}
+	for (int s = from; s < to; s++) {
+		const double d = p[s] * (dot_of(dy, long_was[0][s] + v) - common);
+
+		for (int i = 0; i < L_DIM; i++) {
+			long_d[t][q + i] += d * (double)long_was[0][s][k + i];
+			long_d[s][k + i] += d * (double)long_was[0][t][q + i];
+			long_d[s][v + i] += p[s] * (double)dy[i];
+		}
+	}
+}
+
+/* More tiles than two, in texts that 4 threads share out by heads of keys (the first ones), or by queries and keys. */
+static void long_texts(void)
+{
+	static const int ends[2][3] = {{150, 170, 320}, {200, 205, 223}};
+	static int32_t pos[LONG], seq[LONG];
+	struct qn_pool *shared[3] = {0};
+
+	for (int i = 0; i < 3; i++)
+		if (!check_true(qn_pool_create(&shared[i], NULL, 1 << i) == QN_OK, "no pool"))
+			return;
+	for (int way = 0; way < 6; way++) {
+		const int *end = ends[way % 2], n = end[2];
+		struct qn_op op = {.kind = QN_OP_BACK_ATTEND};
+		const struct qn_batch batch = {.pos = pos, .seq = seq, .n_tok = n, .n_seq = 3};
+
+		op.back_attend = (struct qn_back_attend){
+			.attend = {.heads = {.n_head = L_HEADS, .n_head_kv = L_KV, .head_dim = L_DIM, .v_dim = L_DIM},
+			           .window = way / 2 == 1 ? 131 : 0, .ahead = way / 2 == 2 ? INT32_MAX : 0},
+			.x = 0, .col = {0, 128, 192}, .y = 2, .dy = 3, .dst = 4, .stats = 5,
+		};
+		for (int64_t i = 0; i < 6 * LONG * (int64_t)L_COLS; i++)
+			((float *)long_was)[i] = rnd_normal() / 2;
+		memset(long_d, 0, sizeof long_d);
+		for (int s = 0, t = 0; s < 3; s++)
+			for (const int first = s ? end[s - 1] : 0; t < end[s]; t++) {
+				pos[t] = t - first;
+				seq[t] = s;
+				for (int h = 0; h < L_HEADS; h++)
+					long_row(&op.back_attend.attend, first, end[s], t, h);
+			}
+		check_at(check_sets, "gradients through attention of long texts");
+		for (int k = 0; k < 3; k++) {
+			const size_t bytes = qn_plan_scratch(&op, 1, n) * (size_t)(1 << k);
+			struct qn_buf bufs[6];
+
+			EACH_SET(s) {
+				check_at(s, "gradients through attention of long texts");
+				qn_init(s->isa);
+				for (int i = 0; i < 6; i++)
+					bufs[i] = (struct qn_buf){longs[i], L_COLS};
+				memcpy(longs, long_was, sizeof longs);
+				check_true(qn_plan_check(&op, 1, bufs, 6) == QN_OK, "refused");
+				run_ops(shared[k], &op, 1, bufs, &batch, guard_alloc(bytes + 64), bytes, NULL);
+				if (s == check_sets && k == 0)
+					memcpy(long_want, longs, sizeof longs);
+				check_floats("rows", (const float *)longs, (const float *)long_want,
+				             6 * LONG * (int64_t)L_COLS);
+				guard_free_all();
+			}
+		}
+		for (int t = 0; t < n; t++)
+			for (int i = 0; i < L_COLS; i++)
+				check_near("gradient", t * L_COLS + i, (double)long_want[4][t][i], long_d[t][i], 1e-4);
+	}
+	for (int i = 0; i < 3; i++)
+		qn_pool_destroy(shared[i]);
+}
+
 /* ------------------------------------------------------------------ steps */
 
 static void steps(void)
@@ -836,6 +941,7 @@ void check_back(void)
 	multiplies();
 	stores();
 	attends();
+	long_texts();
 	steps();
 	refuses();
 	for (int i = 0; i < 2; i++)
