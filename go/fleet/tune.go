@@ -114,6 +114,8 @@ type tuning struct {
 	m     *member
 	plan  *finetune.Plan
 	saved time.Time
+
+	unsaved bool // the last try failed
 }
 
 // A stoppable is a file that ends with a context's error.
@@ -279,7 +281,7 @@ func (t *tuning) run(ctx context.Context, g *engine.Guest, state *finetune.Check
 		return t.failed(err)
 	}
 	s, steps := t.plan.Settings, t.plan.Config.Steps
-	rate := s.Rate / finetune.Defaults().Rate
+	rate := cmp.Or(w.Wishes.Rate, 1)
 	examples := max(s.Batch*t.plan.Learnt.Examples/max(t.plan.Learnt.Tokens, 1), 1)
 	if s.Batch == 0 {
 		examples = max(t.plan.Config.Chunks*t.plan.MaxTokens*t.plan.Learnt.Examples/max(t.plan.Learnt.Tokens, 1), 1)
@@ -307,14 +309,16 @@ func (t *tuning) run(ctx context.Context, g *engine.Guest, state *finetune.Check
 			if time.Since(t.saved) < tuneSaves {
 				return nil
 			}
-			return t.save(g, job)
+			t.save(g, job)
+			return nil
 		},
 	})
 	if err != nil {
 		if ctx.Err() == nil {
 			return t.failed(err)
 		}
-		return errors.Join(ctx.Err(), t.save(g, job))
+		t.save(g, job)
+		return ctx.Err()
 	}
 	return t.finish(g, job)
 }
@@ -327,15 +331,23 @@ func (t *tuning) failed(err error) error {
 	return err
 }
 
-// save saves what the job goes on from.
-func (t *tuning) save(g *engine.Guest, job *finetune.Job) (err error) {
+// save saves what the job goes on from. Where it cannot, the job goes on without, and what it was saved to before stays.
+func (t *tuning) save(g *engine.Guest, job *finetune.Job) {
 	t.saved = time.Now()
 	const head = 1 << 20
-	if err := t.w.Reserve(int64(job.Size().Checkpoint) + head); err != nil {
-		return err
+	err := t.w.Reserve(int64(job.Size().Checkpoint) + head)
+	if err == nil {
+		g.Aside(func() { err = job.Save(t.w.State(), time.Unix(t.w.Job.Created, 0)) })
 	}
-	g.Aside(func() { err = job.Save(t.w.State(), time.Unix(t.w.Job.Created, 0)) })
-	return err
+	if err != nil && !t.unsaved {
+		t.f.log.Warn().Str("job", t.w.Job.ID).Err(err).Msg("a fine-tuning job cannot be saved")
+		why := "the log of the server has more"
+		if errors.Is(err, batch.ErrFull) {
+			why = err.Error()
+		}
+		t.w.Warn(fmt.Sprintf("After step %d the job cannot be saved: %s. If it is interrupted it goes on from where it was saved before.", job.Taken(), why))
+	}
+	t.unsaved = err != nil
 }
 
 // finish writes the results.
@@ -354,6 +366,9 @@ func (t *tuning) finish(g *engine.Guest, job *finetune.Job) (err error) {
 		if job.Evaluated >= 0 && p.Step == job.BestStep || job.Evaluated < 0 && p.Step == best.Step {
 			best = batch.TunePoint{Step: p.Step, Loss: p.Loss, Held: p.Held}
 		}
+	}
+	if job.Evaluated >= 0 && job.BestStep == 0 {
+		t.w.Warn("No step made the validation loss smaller: the model is as it was before. A smaller learning_rate_multiplier may help.")
 	}
 	tokens := int(job.Tokens() * float64(job.Taken()) / float64(t.plan.Config.Steps))
 	var name string

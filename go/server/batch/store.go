@@ -167,7 +167,9 @@ type Store struct {
 	active      active // fine-tuning job
 	tuneChanged chan struct{}
 	eventsMu    sync.Mutex
-	noted       map[string]int // events of fine-tuning jobs; under eventsMu
+	noted       map[string]int   // events of fine-tuning jobs; under eventsMu
+	turns       map[string]int64 // of owners whose fine-tuning jobs ran: the number of the last one
+	turn        int64
 
 	lock *os.File // held while the store is open; nil where the file system has none
 }
@@ -179,7 +181,7 @@ func Open(dir string, quota int64, shared bool) (_ *Store, err error) {
 	s := &Store{
 		dir: dir, quota: quota, shared: shared, owned: map[string]int64{}, changed: make(chan struct{}, 1),
 		files: map[string]*owned[File]{}, batches: map[string]*owned[Batch]{}, journals: map[string]journal{},
-		tunings: map[string]*owned[tuning]{}, tuneChanged: make(chan struct{}, 1), noted: map[string]int{},
+		tunings: map[string]*owned[tuning]{}, tuneChanged: make(chan struct{}, 1), noted: map[string]int{}, turns: map[string]int64{},
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"slices"
@@ -32,9 +33,9 @@ const (
 // Limits of fine-tuning jobs.
 const (
 	MaxTuneFile = 32 << 20 // bytes of a file of examples
-	maxTunings  = 1_000    // jobs, and of an owner that have not ended:
-	maxWaiting  = 20
-	maxEvents   = 10_000 // of a job; later ones are not kept
+	maxTunings  = 1_000    // jobs of an owner
+	maxWaiting  = 20       // of them that have not ended
+	maxEvents   = 10_000   // of a job; later ones are not kept
 )
 
 // Errors about fine-tuning jobs that a client can resolve.
@@ -45,7 +46,7 @@ var (
 	ErrState    = errors.New("the job is in another state")
 )
 
-// TuneSettings are what a fine-tuning job shows of its settings: "auto" until the job has begun, and then numbers.
+// TuneSettings are what a fine-tuning job shows of its settings: numbers, or until the job has begun "auto" for what is chosen.
 type TuneSettings struct {
 	Batch  any `json:"batch_size"`
 	Rate   any `json:"learning_rate_multiplier"`
@@ -156,7 +157,7 @@ func (s *Store) AddTuning(owner, model, training, validation string, w Wishes, m
 		ID: newID("ftjob-"), Object: "fine_tuning.job", Model: model, Created: time.Now().Unix(), Status: TuneQueued,
 		Training: training, Seed: w.Seed, Metadata: metadata, Results: []string{}, Integrations: []string{},
 	}}
-	t.show("auto", "auto", "auto")
+	t.show(orAuto(w.Examples), orAuto(w.Rate), orAuto(w.Epochs))
 	if validation != "" {
 		t.Validation = &validation
 	}
@@ -181,16 +182,20 @@ func (s *Store) AddTuning(owner, model, training, validation string, w Wishes, m
 	if err := s.full(owner); err != nil {
 		return t.Tuning, err
 	}
+	own := func(o *owned[tuning]) bool { return o.Owner == owner }
+	if err := s.forgetTunings(own, maxTunings); err != nil {
+		return t.Tuning, err
+	}
+	if err := s.forgetTunings(func(*owned[tuning]) bool { return true }, maxItems); err != nil {
+		return t.Tuning, err
+	}
 	waiting := 0
 	for _, o := range s.tunings {
-		if o.Owner == owner && !o.Value.Ended() {
+		if own(o) && !o.Value.Ended() {
 			waiting++
 		}
 	}
-	if err := s.forgetTunings(); err != nil {
-		return t.Tuning, err
-	}
-	if waiting >= maxWaiting || len(s.tunings) >= maxTunings {
+	if waiting >= maxWaiting {
 		return t.Tuning, ErrTunings
 	}
 	s.seq++
@@ -203,23 +208,42 @@ func (s *Store) AddTuning(owner, model, training, validation string, w Wishes, m
 	return t.Tuning, nil
 }
 
+// orAuto is what the API shows of a wish.
+func orAuto[T int | float64](v T) any {
+	if v == 0 {
+		return "auto"
+	}
+	return v
+}
+
 // show sets the settings that the API shows.
 func (t *tuning) show(batch, rate, epochs any) {
 	t.Settings = TuneSettings{batch, rate, epochs}
 	t.Method = TuneMethod{"supervised", &tunedUnder{t.Settings}}
 }
 
-// forgetTunings removes the oldest jobs that have ended without a model, or whose model was deleted, as long as there are too
-// many. s.mu is held.
-func (s *Store) forgetTunings() error {
+// forgetTunings removes the oldest jobs of a kind that have ended without a model, or whose model was deleted, until there are
+// fewer than bound. s.mu is held.
+func (s *Store) forgetTunings(of func(*owned[tuning]) bool, bound int) error {
+	n := 0
 	var over []*owned[tuning]
 	for _, o := range s.tunings {
-		if o.Value.Ended() && s.files[o.Value.Adapter] == nil {
+		if !of(o) {
+			continue
+		}
+		if n++; o.Value.Ended() && s.files[o.Value.Adapter] == nil {
 			over = append(over, o)
 		}
 	}
+	extra := n - bound + 1
+	if extra > len(over) {
+		return ErrTunings
+	}
+	if extra <= 0 {
+		return nil
+	}
 	slices.SortFunc(over, func(a, b *owned[tuning]) int { return int(a.Seq - b.Seq) })
-	for _, o := range over[:min(max(len(s.tunings)-maxTunings+1, 0), len(over))] {
+	for _, o := range over[:extra] {
 		id := o.Value.ID
 		for _, path := range []string{s.path(id + ".json"), s.events(id)} {
 			if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -227,6 +251,9 @@ func (s *Store) forgetTunings() error {
 			}
 		}
 		delete(s.tunings, id)
+		s.eventsMu.Lock()
+		delete(s.noted, id)
+		s.eventsMu.Unlock()
 	}
 	return nil
 }
@@ -248,17 +275,6 @@ func (s *Store) Tunings(owner string) []Tuning {
 		list = append(list, t.Tuning)
 	}
 	return list
-}
-
-// TuneStates returns how many fine-tuning jobs are in each state.
-func (s *Store) TuneStates() map[string]int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := map[string]int{}
-	for _, o := range s.tunings {
-		n[o.Value.Status]++
-	}
-	return n
 }
 
 // changeTuning changes a fine-tuning job unless f returns an error, and saves it. s.mu is held.
@@ -391,15 +407,22 @@ func (s *Store) TuneEvents(owner, id string) ([]TuneEvent, error) {
 		return nil, err
 	}
 	defer f.Close()
-	in := bufio.NewScanner(f)
-	in.Buffer(nil, 1<<16)
-	for in.Scan() {
+	for in := bufio.NewReaderSize(f, 1<<16); ; {
+		line, long, err := in.ReadLine()
+		for more := long; more && err == nil; {
+			_, more, err = in.ReadLine()
+		}
+		if errors.Is(err, io.EOF) {
+			return list, nil
+		}
+		if err != nil {
+			return nil, err
+		}
 		var e TuneEvent
-		if json.Unmarshal(in.Bytes(), &e) == nil { // else the process ended while it was written
+		if !long && json.Unmarshal(line, &e) == nil { // else the process ended while it was written
 			list = append(list, e)
 		}
 	}
-	return list, in.Err()
 }
 
 // event appends an event. One that cannot be written is lost: it is no part of the job.
@@ -417,10 +440,16 @@ func (s *Store) event(id, level, message string, data *TunePoint) {
 	if s.noted[id]++; s.noted[id] > maxEvents {
 		return
 	}
-	f, err := os.OpenFile(s.events(id), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	f, err := os.OpenFile(s.events(id), os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
 	if err != nil {
 		return
 	}
+	defer f.Close()
+	if n, err := f.Seek(0, io.SeekEnd); err == nil && n > 0 {
+		var last [1]byte
+		if _, err := f.ReadAt(last[:], n-1); err == nil && last[0] != '\n' { // it was cut short
+			line = append([]byte{'\n'}, line...)
+		}
+	}
 	_, _ = f.Write(append(line, '\n'))
-	f.Close()
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -79,20 +80,33 @@ func (s *Store) nudgeTuner() {
 	}
 }
 
-// nextTuning makes the oldest job that waits, or ran when the process ended, the active one; nil: there is none.
+// nextTuning makes a job the active one: one that ran when the process ended, else the oldest that waits of the owner who has
+// waited longest for a turn; nil: there is none.
 func (s *Store) nextTuning(ctx context.Context) (*Work, context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.active = active{}
+	rank := func(o *owned[tuning]) []int64 {
+		waits := int64(0)
+		if o.Value.Status == TuneQueued {
+			waits = 1
+		}
+		return []int64{waits, s.turns[o.Owner], int64(o.Seq)}
+	}
 	var first *owned[tuning]
 	for _, o := range s.tunings {
-		if !o.Value.Ended() && o.Value.Status != TunePaused && (first == nil || o.Seq < first.Seq) {
+		if o.Value.Ended() || o.Value.Status == TunePaused {
+			continue
+		}
+		if first == nil || slices.Compare(rank(o), rank(first)) < 0 {
 			first = o
 		}
 	}
 	if first == nil {
 		return nil, nil
 	}
+	s.turn++
+	s.turns[first.Owner] = s.turn
 	t := first.Value
 	if t.Status == TuneQueued {
 		_, _ = s.changeTuning(t.ID, func(t *tuning) error { // where it cannot be saved, the job fails soon

@@ -276,7 +276,7 @@ func TestTuningsAreTidied(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.WriteString(`{"id":"x","mess`); err != nil {
+	if _, err := f.WriteString(strings.Repeat("x", 1<<17) + "\n" + `{"id":"x","mess`); err != nil {
 		t.Fatal(err)
 	}
 	f.Close()
@@ -287,7 +287,7 @@ func TestTuningsAreTidied(t *testing.T) {
 	for _, e := range list {
 		said = append(said, e.Message)
 	}
-	if err != nil || !slices.Contains(said, "one") {
+	if err != nil || !slices.Equal(said, []string{"one", "two"}) {
 		t.Errorf("%q, %v", said, err)
 	}
 	left, err := filepath.Glob(filepath.Join(dir, "*none*"))
@@ -328,11 +328,47 @@ func TestLimitsOfTunings(t *testing.T) {
 	if _, err := s.AddTuning("me", "base", file, "", Wishes{}, nil); !errors.Is(err, ErrTunings) {
 		t.Errorf("one more than %d: %v", maxWaiting, err)
 	}
-	if n := s.TuneStates()[TuneQueued]; n != maxWaiting {
-		t.Errorf("%d are queued", n)
-	}
 	w := &Work{Owner: "me", Job: s.Tunings("me")[0], s: s}
 	if err := w.Reserve(2 << 20); !errors.Is(err, ErrFull) {
 		t.Errorf("a state that is too large: %v", err)
+	}
+}
+
+// Many jobs of one owner, with models or without, leave those of others alone; owners take turns.
+func TestTuningsOfOwners(t *testing.T) {
+	s, file := tuneStore(t, t.TempDir())
+	f, err := s.AddFile("you", "in.jsonl", PurposeTune, strings.NewReader("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := addTuning(t, s, file), addTuning(t, s, file)
+	yours, err := s.AddTuning("you", "base", f.ID, "", Wishes{Epochs: 2, Rate: 0.1}, nil)
+	if err != nil || yours.Settings != (TuneSettings{"auto", 0.1, 2}) {
+		t.Fatalf("%+v, %v", yours.Settings, err)
+	}
+	var order []string
+	tuneUntil(t, s, func(_ context.Context, w *Work) error {
+		order = append(order, w.Job.ID)
+		return succeed(w)
+	}, func() bool { return s.tuneStatus(b.ID) == TuneSucceeded })
+	if !slices.Equal(order, []string{a.ID, yours.ID, b.ID}) {
+		t.Errorf("%q were run, want %s, %s, %s", order, a.ID, yours.ID, b.ID)
+	}
+	s.mu.Lock()
+	for len(s.tunings) < maxTunings+1 { // all have a model
+		id := newID("ftjob-")
+		o := *s.tunings[a.ID]
+		o.Value.ID = id
+		s.tunings[id] = &o
+	}
+	s.mu.Unlock()
+	if _, err := s.AddTuning("me", "base", file, "", Wishes{}, nil); !errors.Is(err, ErrTunings) {
+		t.Errorf("one more of mine: %v", err)
+	}
+	if _, err := s.AddTuning("you", "base", f.ID, "", Wishes{}, nil); err != nil {
+		t.Errorf("another of yours: %v", err)
+	}
+	if _, err := s.Tuning("you", yours.ID); err != nil {
+		t.Errorf("yours that has ended: %v", err)
 	}
 }

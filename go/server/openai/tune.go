@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/quern-llm/quern/go/server/answer"
@@ -177,6 +178,15 @@ func (q *tuneQuery) Fields() []field.Field {
 	}
 }
 
+// decimal is the number that a client wrote, of which x has the first digits.
+func decimal(x float32) float64 {
+	v, err := strconv.ParseFloat(strconv.FormatFloat(float64(x), 'g', -1, 32), 64)
+	if err != nil {
+		return float64(x)
+	}
+	return v
+}
+
 // createTuning reads the body first, as createBatch does.
 func (s *API) createTuning(req *answer.Request) error {
 	q := newTuneQuery(nil)
@@ -191,7 +201,7 @@ func (s *API) createTuning(req *answer.Request) error {
 		if err != nil {
 			return nil, err
 		}
-		w := batch.Wishes{Epochs: q.settings.epochs, Examples: q.settings.batch, Rate: float64(q.settings.rate), Seed: int(q.seed), Suffix: q.suffix}
+		w := batch.Wishes{Epochs: q.settings.epochs, Examples: q.settings.batch, Rate: decimal(q.settings.rate), Seed: int(q.seed), Suffix: q.suffix}
 		if q.seed < 0 {
 			w.Seed = rand.IntN(1 << 31)
 		}
