@@ -437,9 +437,14 @@ func (s *Store) event(id, level, message string, data *TunePoint) {
 	}
 	s.eventsMu.Lock()
 	defer s.eventsMu.Unlock()
-	if s.noted[id]++; s.noted[id] > maxEvents {
+	most := maxEvents
+	if data != nil { // what else happens, as the end, has room behind the numbers of steps
+		most -= maxEvents / 10
+	}
+	if s.noted[id] >= most {
 		return
 	}
+	s.noted[id]++
 	f, err := os.OpenFile(s.events(id), os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
 	if err != nil {
 		return

@@ -372,3 +372,20 @@ func TestTuningsOfOwners(t *testing.T) {
 		t.Errorf("yours that has ended: %v", err)
 	}
 }
+
+// However many steps' numbers are noted, how a job ends is.
+func TestLastEventIsKept(t *testing.T) {
+	s, file := tuneStore(t, t.TempDir())
+	job := addTuning(t, s, file).ID
+	s.noted[job] = maxEvents - maxEvents/10
+	s.event(job, "info", "a step", &TunePoint{Step: 1})
+	s.event(job, "info", "the end", nil)
+	if list, err := s.TuneEvents("me", job); err != nil || len(list) != 1 || list[0].Message != "the end" {
+		t.Errorf("%+v, %v", list, err)
+	}
+	s.noted[job] = maxEvents
+	s.event(job, "info", "too many", nil)
+	if list, err := s.TuneEvents("me", job); err != nil || len(list) != 1 {
+		t.Errorf("%+v, %v", list, err)
+	}
+}
