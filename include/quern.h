@@ -264,7 +264,7 @@ int64_t qn_logits_select(struct qn_token *y, int64_t room, const float *x, int64
 
 /*
  * A logit that k of n logits reach, or a few more where halving a range finds that soon, else many more; `from`, which
- * is finite, where no more than k reach it. top: the largest of them, finite. They may be peaks.
+ * is finite, where few more than k reach it. top: the largest of them, finite. They may be peaks.
  */
 float qn_logits_bound(const float *x, int64_t n, int64_t k, float from, float top);
 
