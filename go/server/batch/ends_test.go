@@ -267,7 +267,8 @@ func TestEndThatCannotBeKept(t *testing.T) {
 
 // What is in the way in a folder is an error at the start, and a journal that cannot be begun ends its batch.
 func TestInTheWay(t *testing.T) {
-	for _, name := range []string{".file-a.tmp", ".batch_a.tmp", "file-a.data", "batch_a.journal", "file-a.json", "batch_a.json"} {
+	for _, name := range []string{".file-a.tmp", ".batch_a.tmp", ".ftjob-a.tmp", "file-a.data", "batch_a.journal", "ftjob-a.state", "ftjob-a.events",
+		"file-a.json", "batch_a.json", "ftjob-a.json"} {
 		dir := t.TempDir()
 		if err := os.MkdirAll(dir+"/"+name+"/in the way", 0o700); err != nil {
 			t.Fatal(err)

@@ -167,7 +167,7 @@ type Store struct {
 	active      active // fine-tuning job
 	tuneChanged chan struct{}
 	eventsMu    sync.Mutex
-	noted       map[string]int   // events of fine-tuning jobs; under eventsMu
+	noted       map[string]int   // events of fine-tuning jobs of which there was one since Open; under eventsMu
 	turns       map[string]int64 // of owners whose fine-tuning jobs ran: the number of the last one
 	turn        int64
 
@@ -212,7 +212,7 @@ func Open(dir string, quota int64, shared bool) (_ *Store, err error) {
 	if err := s.tidy(); err != nil {
 		return nil, err
 	}
-	return s, errors.Join(s.loadJournals(), s.loadTunings())
+	return s, s.loadJournals()
 }
 
 // writable returns an error if no file can be created in the folder, so that this is found at the start and not with
@@ -236,10 +236,10 @@ func (s *Store) Close() {
 	}
 }
 
-// tidy removes files that were incomplete when the process ended.
+// tidy removes files that were incomplete when the process ended, and events of no job.
 func (s *Store) tidy() error {
 	var paths []string
-	for _, pattern := range []string{".file-*.tmp", ".batch_*.tmp", ".ftjob-*.tmp", "file-*.data"} {
+	for _, pattern := range []string{".file-*.tmp", ".batch_*.tmp", ".ftjob-*.tmp", "file-*.data", "ftjob-*.events"} {
 		list, err := s.matching(pattern)
 		if err != nil {
 			return err
@@ -248,6 +248,9 @@ func (s *Store) tidy() error {
 	}
 	for _, path := range paths {
 		if id, whole := strings.CutSuffix(filepath.Base(path), ".data"); whole && s.files[id] != nil {
+			continue
+		}
+		if id, events := strings.CutSuffix(filepath.Base(path), ".events"); events && s.tunings[id] != nil {
 			continue
 		}
 		if err := os.Remove(path); err != nil {
@@ -277,16 +280,23 @@ func load[T any](s *Store, pattern string, into map[string]*owned[T], id func(*T
 	return nil
 }
 
-// loadJournals counts the journals of batches that have not ended, and removes others.
+// loadJournals counts the journals of batches and the states of fine-tuning jobs that have not ended, and removes others.
 func (s *Store) loadJournals() error {
-	paths, err := s.matching("batch_*.journal")
+	return errors.Join(
+		countJournals(s, "batch_*.journal", s.batches, (*Batch).ended),
+		countJournals(s, "ftjob-*.state", s.tunings, (*tuning).Ended),
+	)
+}
+
+func countJournals[T any](s *Store, pattern string, of map[string]*owned[T], ended func(*T) bool) error {
+	paths, err := s.matching(pattern)
 	if err != nil {
 		return err
 	}
 	for _, path := range paths {
-		id := strings.TrimSuffix(filepath.Base(path), ".journal")
-		o := s.batches[id]
-		if o == nil || o.Value.ended() {
+		id := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
+		o := of[id]
+		if o == nil || ended(&o.Value) {
 			if err := os.Remove(path); err != nil {
 				return err
 			}

@@ -398,6 +398,10 @@ func (s *Store) TuneEvents(owner, id string) ([]TuneEvent, error) {
 	if _, err := s.Tuning(owner, id); err != nil {
 		return nil, err
 	}
+	return s.readEvents(id)
+}
+
+func (s *Store) readEvents(id string) ([]TuneEvent, error) {
 	list := []TuneEvent{}
 	f, err := os.Open(s.events(id))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -437,6 +441,13 @@ func (s *Store) event(id, level, message string, data *TunePoint) {
 	}
 	s.eventsMu.Lock()
 	defer s.eventsMu.Unlock()
+	if _, counted := s.noted[id]; !counted {
+		list, err := s.readEvents(id)
+		if err != nil {
+			return
+		}
+		s.noted[id] = len(list)
+	}
 	most := maxEvents
 	if data != nil { // what else happens, as the end, has room behind the numbers of steps
 		most -= maxEvents / 10

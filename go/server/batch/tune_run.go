@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -270,39 +269,4 @@ func (s *Store) tuned(owner, id, name string, write func(path string) (int64, er
 	}
 	s.count(owner, n-before)
 	return id, nil
-}
-
-// loadTunings counts the states of jobs that have not ended, and removes what belongs to no job.
-func (s *Store) loadTunings() error {
-	for _, kind := range []string{".state", ".events"} {
-		paths, err := s.matching("ftjob-*" + kind)
-		if err != nil {
-			return err
-		}
-		for _, path := range paths {
-			id := strings.TrimSuffix(filepath.Base(path), kind)
-			o := s.tunings[id]
-			if o == nil || kind == ".state" && o.Value.Ended() {
-				if err := os.Remove(path); err != nil {
-					return err
-				}
-				continue
-			}
-			if kind == ".events" {
-				events, err := s.TuneEvents(o.Owner, id)
-				if err != nil {
-					return err
-				}
-				s.noted[id] = len(events)
-				continue
-			}
-			info, err := os.Stat(path)
-			if err != nil {
-				return err
-			}
-			s.journals[id] = journal{o.Owner, info.Size()}
-			s.count(o.Owner, info.Size())
-		}
-	}
-	return nil
 }
