@@ -56,10 +56,8 @@ func (o Adapt) fill(b *planBuilder, op *C.struct_qn_op) error {
 			return err
 		}
 	}
-	if o.Rows == PairRows {
-		if err := b.route(op, o.Route); err != nil {
-			return err
-		}
+	if err := b.pairs(op, o.Rows, o.Route); err != nil {
+		return err
 	}
 	list := (*C.struct_qn_low_rank)(calloc(len(o.Low), C.sizeof_struct_qn_low_rank))
 	b.owned = append(b.owned, unsafe.Pointer(list))

@@ -94,10 +94,8 @@ func (o Share) fill(b *planBuilder, op *C.struct_qn_op) error {
 			return err
 		}
 	}
-	if o.Rows == PairRows {
-		if err := b.route(op, o.Route); err != nil {
-			return err
-		}
+	if err := b.pairs(op, o.Rows, o.Route); err != nil {
+		return err
 	}
 	return b.floats(&c.stage, o.Stage, o.Rows, o.StageWidth())
 }
