@@ -215,22 +215,15 @@ func (a *Tuned) init(m *Model, budget *mem.Budget) error {
 			packed += kernel.AlignUp(panelsOf(x.Out, rank, x.N).Bytes())
 		}
 	}
-	alloc := func(n int) ([]byte, error) {
-		r, err := budget.Alloc("the adapter", uint64(n))
-		if err != nil {
-			return nil, err
-		}
-		a.regions = append(a.regions, r)
-		return r.Bytes()[:n:n], nil
-	}
-	if a.numbers, err = alloc(4 * n); err != nil {
+	const purpose = "the adapter"
+	if a.numbers, err = a.alloc(budget, purpose, 4*n); err != nil {
 		return err
 	}
-	gradient, err := alloc(4 * n)
+	gradient, err := a.alloc(budget, purpose, 4*n)
 	if err != nil {
 		return err
 	}
-	rest, err := alloc(packed)
+	rest, err := a.alloc(budget, purpose, packed)
 	if err != nil {
 		return err
 	}
@@ -261,6 +254,16 @@ func (a *Tuned) init(m *Model, budget *mem.Budget) error {
 		a.names, a.low[t.name] = append(a.names, t.name), l
 	}
 	return nil
+}
+
+// alloc returns n bytes until the Tuned is closed.
+func (a *Tuned) alloc(budget *mem.Budget, purpose string, n int) ([]byte, error) {
+	r, err := budget.Alloc(purpose, uint64(n))
+	if err != nil {
+		return nil, err
+	}
+	a.regions = append(a.regions, r)
+	return r.Bytes()[:n:n], nil
 }
 
 // panelsOf returns n packed matrices of floats, without memory.

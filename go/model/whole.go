@@ -211,28 +211,20 @@ func (a *Tuned) initWhole(f *File, w Whole, pool *kernel.Pool, budget *mem.Budge
 // loadWhole makes the file in memory, of which n numbers are trained, and loads the model from it.
 func (a *Tuned) loadWhole(out *gguf.Writer, name string, n int, w Whole, pool *kernel.Pool, budget *mem.Budget) error {
 	x := a.whole
-	alloc := func(purpose string, n uint64) ([]byte, error) {
-		r, err := budget.Alloc(purpose, n)
-		if err != nil {
-			return nil, err
-		}
-		a.regions = append(a.regions, r)
-		return r.Bytes()[:n:n], nil
-	}
 	size, err := out.Size()
 	if err != nil {
 		return err
 	}
-	image, err := alloc("the weights that passes use", size)
+	image, err := a.alloc(budget, "the weights that passes use", int(size))
 	if err != nil {
 		return err
 	}
-	gradient, err := alloc("the gradient of all weights", uint64(4*n))
+	gradient, err := a.alloc(budget, "the gradient of all weights", 4*n)
 	if err != nil {
 		return err
 	}
 	if !x.inImage {
-		if a.numbers, err = alloc("the weights in training", uint64(4*n)); err != nil {
+		if a.numbers, err = a.alloc(budget, "the weights in training", 4*n); err != nil {
 			return err
 		}
 	}
