@@ -73,6 +73,9 @@ func Read(in io.Reader) (s Shape, err error) {
 	d := json.NewDecoder(strings.NewReader(string(text)))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&s); err != nil {
+		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
+			return s, fmt.Errorf("%s: a JSON %s is not what it takes", wrong.Field, wrong.Value)
+		}
 		return s, err
 	}
 	if d.More() {

@@ -204,10 +204,10 @@ func (r *reader) plain(in io.Reader, name string) error {
 	switch {
 	case err != nil:
 		return err
+	case bytes.IndexByte(text, 0) >= 0 || len(text) <= MaxLine && !utf8.Valid(text): // a longer one may end within a character
+		return fmt.Errorf("%s is no text in UTF-8; give text files, or files of JSON", name)
 	case len(text) > MaxLine:
 		return fmt.Errorf("%s: a text of more than %d MiB; divide it into several files", name, MaxLine>>20)
-	case !utf8.Valid(text) || bytes.IndexByte(text, 0) >= 0:
-		return fmt.Errorf("%s is no text in UTF-8; give text files, or files of JSON", name)
 	case len(bytes.TrimSpace(text)) == 0:
 		return fmt.Errorf("%s is empty", name)
 	}

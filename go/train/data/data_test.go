@@ -158,6 +158,10 @@ func TestGiantRecord(t *testing.T) {
 	if _, err := data.ReadFrom(io.LimitReader(endless{}, 1<<40), "f", data.Auto); err == nil || !strings.Contains(err.Error(), "f: a text of more than") {
 		t.Error(err)
 	}
+	program := io.MultiReader(strings.NewReader("GGUF\x00"), io.LimitReader(endless{}, 1<<40))
+	if _, err := data.ReadFrom(program, "f", data.Auto); err == nil || !strings.Contains(err.Error(), "f is no text") {
+		t.Error(err)
+	}
 }
 
 // endless is a text without an end.
