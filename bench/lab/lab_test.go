@@ -231,4 +231,17 @@ func TestPageFollowsResults(t *testing.T) {
 	if string(files[pageFile]) == string(text) {
 		t.Error("the page is the same with another verdict")
 	}
+	// One theory without a result fails, whatever comes behind it.
+	lost, err := filepath.Glob(filepath.Join(root, results, "*-layers-*.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range lost {
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := render(root); err == nil || !strings.Contains(err.Error(), "residue") {
+		t.Errorf("a page without the results of layers: %v", err)
+	}
 }

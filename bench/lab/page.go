@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -61,16 +62,14 @@ func render(root string) (map[string][]byte, error) {
 		var b bytes.Buffer
 		switch name := string(m[2]); name {
 		case "theories":
-			failed = writeTheories(&b, theories, all)
-			if failed == nil {
-				b.WriteString(counted(b.String()))
-			}
+			failed = errors.Join(failed, writeTheories(&b, theories, all))
+			b.WriteString(counted(b.String()))
 		case "parts":
-			failed = writeTheories(&b, parts, all)
+			failed = errors.Join(failed, writeTheories(&b, parts, all))
 		case "models":
 			writeModels(&b, all, files)
 		default:
-			failed = fmt.Errorf("%s has a part %q", pageFile, name)
+			failed = errors.Join(failed, fmt.Errorf("%s has a part %q", pageFile, name))
 		}
 		return slices.Concat(m[1], b.Bytes(), m[3])
 	})
