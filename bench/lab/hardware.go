@@ -88,7 +88,7 @@ func sustained(ctx context.Context, s setting) (*result, error) {
 	if s.quick {
 		length = 2 * time.Second
 	}
-	zone := temperature(os.DirFS("/"))
+	root := os.DirFS("/")
 	r := &result{Lab: "sustained", Model: modelName(s)}
 	r.Head = []string{"load", "tokens/s in the first tenth", "in the last", "temperature, C"}
 	first, last, threads, err := load(ctx, s, length, 0)
@@ -97,7 +97,7 @@ func sustained(ctx context.Context, s setting) (*result, error) {
 	}
 	row := func(what string, first, last float64) {
 		degrees := "unknown"
-		if d, err := zone(); err == nil {
+		if d, err := temperature(root); err == nil {
 			degrees = fmt.Sprintf("%.0f", d)
 		}
 		r.Rows = append(r.Rows, []string{what, fmt.Sprintf("%.1f", first), fmt.Sprintf("%.1f", last), degrees})
@@ -105,7 +105,7 @@ func sustained(ctx context.Context, s setting) (*result, error) {
 	row(fmt.Sprintf("%d threads, %v", threads, length), first, last)
 	f := finding{Key: "sustained", Measure: fmt.Sprintf("generation for %v", length), Verdict: "refuted",
 		Threshold: "refuted at 0.9 of the first tenth", Number: fmt.Sprintf("%.2f of the first tenth's speed in the last", last/first)}
-	switch _, err := zone(); {
+	switch _, err := temperature(root); {
 	case err != nil:
 		f.Verdict = "open"
 		f.Number += "; this machine has no thermal zones"
@@ -214,24 +214,22 @@ func joules(root fs.FS) (float64, error) {
 	return sum, nil
 }
 
-// temperature returns what reads the hottest zone, in degrees Celsius.
-func temperature(root fs.FS) func() (float64, error) {
-	return func() (float64, error) {
-		zones, err := fs.Glob(root, "sys/class/thermal/thermal_zone*/temp")
-		if err != nil || len(zones) == 0 {
-			return 0, errors.New("no thermal zones")
-		}
-		hottest := -273.0
-		for _, zone := range zones {
-			if t, err := number(root, zone); err == nil {
-				hottest = max(hottest, t/1000)
-			}
-		}
-		if hottest < -100 {
-			return 0, errors.New("thermal zones without a temperature")
-		}
-		return hottest, nil
+// temperature reads the hottest zone, in degrees Celsius.
+func temperature(root fs.FS) (float64, error) {
+	zones, err := fs.Glob(root, "sys/class/thermal/thermal_zone*/temp")
+	if err != nil || len(zones) == 0 {
+		return 0, errors.New("no thermal zones")
 	}
+	hottest := -273.0
+	for _, zone := range zones {
+		if t, err := number(root, zone); err == nil {
+			hottest = max(hottest, t/1000)
+		}
+	}
+	if hottest < -100 {
+		return 0, errors.New("thermal zones without a temperature")
+	}
+	return hottest, nil
 }
 
 func number(root fs.FS, path string) (float64, error) {

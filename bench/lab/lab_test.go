@@ -146,13 +146,13 @@ func TestCounters(t *testing.T) {
 	if j, err := joules(files); err != nil || j != 1.75 {
 		t.Errorf("%v J, %v", j, err)
 	}
-	if d, err := temperature(files)(); err != nil || d != 63.5 {
+	if d, err := temperature(files); err != nil || d != 63.5 {
 		t.Errorf("%v degrees, %v", d, err)
 	}
 	if _, err := joules(fstest.MapFS{}); err == nil {
 		t.Error("joules of nothing")
 	}
-	if _, err := temperature(fstest.MapFS{})(); err == nil {
+	if _, err := temperature(fstest.MapFS{}); err == nil {
 		t.Error("a temperature of nothing")
 	}
 }
