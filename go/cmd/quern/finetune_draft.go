@@ -270,7 +270,7 @@ func (f *finetuneFlags) answer(cmd *cobra.Command, m *launch.Model, p prompted, 
 		}
 	}
 	if p.skipped > 0 {
-		notes(cmd.ErrOrStderr())(fmt.Sprintf("%s are as long as -c and left out (the first: %s)", plural(p.skipped, "prompt"), p.longAt))
+		notes(cmd.ErrOrStderr())(fmt.Sprintf("%s are as long as -c and left out (the first: %s)", count(p.skipped, "prompt"), p.longAt))
 	}
 	begun, saved, had := time.Now(), time.Now(), a.Done()
 	bar := newBar(cmd.ErrOrStderr(), "answering")
@@ -291,7 +291,7 @@ func (f *finetuneFlags) answer(cmd *cobra.Command, m *launch.Model, p prompted, 
 			return nil, errors.Join(err, saveErr)
 		}
 		if errors.Is(err, context.Canceled) {
-			notes(cmd.ErrOrStderr())(fmt.Sprintf("saved %d of %s to %s; the same command with --resume goes on", n, plural(len(p.all), "answer"), visible(path)))
+			notes(cmd.ErrOrStderr())(fmt.Sprintf("saved %d of %s to %s; the same command with --resume goes on", n, count(len(p.all), "answer"), visible(path)))
 		}
 		return nil, err
 	}
@@ -304,7 +304,7 @@ func (f *finetuneFlags) answer(cmd *cobra.Command, m *launch.Model, p prompted, 
 	for _, ids := range a.List {
 		tokens += len(ids)
 	}
-	line := fmt.Sprintf("answers of %s: %d, %s", m.Head.Path, len(a.List), plural(tokens, "token"))
+	line := fmt.Sprintf("answers of %s: %d, %s", m.Head.Path, len(a.List), count(tokens, "token"))
 	if n := len(a.List) - had; n > 0 {
 		line += fmt.Sprintf("; %d written in %s", n, roughly(time.Since(begun)))
 	}
@@ -339,7 +339,7 @@ func (f *finetuneFlags) measureDrafts(ctx context.Context, m *launch.Model, p *f
 
 func (d *drafting) String() string {
 	s := fmt.Sprintf("%.1f %% accepted of %d at a time on %s, %.2f in a pass, which makes it %.2f tokens", 100*d.Share(), distil.Drafts,
-		plural(d.texts, "held-out text"), d.Length(), d.Length()+1)
+		count(d.texts, "held-out text"), d.Length(), d.Length()+1)
 	if d.Guessed == 0 {
 		return s + "; none was worth its time on this machine"
 	}

@@ -41,9 +41,9 @@ func showExamples(w io.Writer, tok *tokenizer.Tokenizer, p *finetune.Plan, n int
 		if pairs {
 			what = fmt.Sprintf("pair %d, %s", i/2+1, []string{"the better", "the worse"}[i%2])
 		}
-		line := fmt.Sprintf("--- %s: %s; learnt: %s", what, plural(len(x.Tokens), "token"), begin+"so"+end)
+		line := fmt.Sprintf("--- %s: %s; learnt: %s", what, count(len(x.Tokens), "token"), begin+"so"+end)
 		if p.Pooling != nn.PoolNone {
-			line = fmt.Sprintf("--- text %d: %s", i+1, plural(len(x.Tokens), "token"))
+			line = fmt.Sprintf("--- text %d: %s", i+1, count(len(x.Tokens), "token"))
 		}
 		fmt.Fprintln(w, line)
 		fmt.Fprintln(w, shownText(tok, x, begin, end))
@@ -83,16 +83,9 @@ func shownText(tok *tokenizer.Tokenizer, x model.Text, begin, end string) string
 	return s.String()
 }
 
-func plural(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return fmt.Sprintf("%d %s", n, what)
-}
-
 // countsLine says what examples have become.
 func countsLine(c data.Counts) string {
-	s := fmt.Sprintf("%s, %s, of which %d are learnt; the longest has %d", plural(c.Examples, "example"), plural(c.Tokens, "token"), c.Learnt, c.Longest)
+	s := fmt.Sprintf("%s, %s, of which %d are learnt; the longest has %d", count(c.Examples, "example"), count(c.Tokens, "token"), c.Learnt, c.Longest)
 	for _, what := range []struct {
 		n    int
 		text string
@@ -122,7 +115,7 @@ func (f *finetuneFlags) estimate(cmd *cobra.Command, job *finetune.Job) error {
 			size.Matrices, thousands(uint64(size.Numbers)), mem.FormatBytes(size.Adapter))
 	}
 	fmt.Fprintf(w, "memory: %s beside the model\n", mem.FormatBytes(size.Memory))
-	line := fmt.Sprintf("steps: %d of %s of at most %d tokens", job.Config.Steps, plural(job.Config.Chunks, "chunk"), job.MaxTokens)
+	line := fmt.Sprintf("steps: %d of %s of at most %d tokens", job.Config.Steps, count(job.Config.Chunks, "chunk"), job.MaxTokens)
 	if taken := job.Taken(); taken > 0 {
 		line += fmt.Sprintf(", %d taken", taken)
 	}

@@ -118,7 +118,7 @@ func (f *trainFlags) begin(out io.Writer) (*os.File, error) {
 	}
 	file, err := newfile.Nameless(filepath.Dir(filepath.Clean(f.out)), size, w.WriteTo)
 	if err == nil && !f.resume {
-		_, err = fmt.Fprintf(out, "a new model, whose vocabulary was learnt from %s\n", plural(len(set.Examples), "example"))
+		_, err = fmt.Fprintf(out, "a new model, whose vocabulary was learnt from %s\n", count(len(set.Examples), "example"))
 	}
 	return file, err
 }
