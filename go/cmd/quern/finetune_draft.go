@@ -38,7 +38,7 @@ func (f *targetFlags) define(fs *pflag.FlagSet, hub *hubFlags) {
 	fs.Var(&draftValue{&f.draftFlags, hub}, "draft-for", "train the model to draft for TARGET, a GGUF `FILE` or a name as -m has it, whose answers to the examples' prompts are learnt; OUT is a model")
 	fs.BoolVar(&f.own, "own-answers", false, "the answers in the examples are TARGET's own, such as a server's; it writes none")
 	intVar(fs, &f.tokens, "answer-tokens", "", 256, 1, 1<<20, "tokens of an answer of TARGET, at most")
-	numberVar(fs, &f.temp, "answer-temp", 0, 0, 100, "temperature of TARGET's answers; 0 is the likeliest tokens")
+	floatVar(fs, &f.temp, "answer-temp", 0, 0, 100, "temperature of TARGET's answers; 0 is the likeliest tokens")
 }
 
 // check validates the flags, together with those of the command.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -43,50 +44,28 @@ func (v *intValue) Type() string   { return "N" }
 
 // floatVar defines a flag for a number from least to most, both finite: NaN and
 // infinities are refused.
-func floatVar(fs *pflag.FlagSet, p *float32, name string, value, least, most float32, usage string) {
+func floatVar[T float32 | float64](fs *pflag.FlagSet, p *T, name string, value, least, most T, usage string) {
 	*p = value
-	fs.Var(&floatValue{p, least, most}, name, usage)
+	fs.Var(&floatValue[T]{p, least, most}, name, usage)
 }
 
-type floatValue struct {
-	p           *float32
-	least, most float32
+type floatValue[T float32 | float64] struct {
+	p           *T
+	least, most T
 }
 
-func (v *floatValue) Set(s string) error {
-	n, err := strconv.ParseFloat(s, 32)
-	if f := float32(n); err == nil && f >= v.least && f <= v.most {
+func (v *floatValue[T]) Set(s string) error {
+	n, err := strconv.ParseFloat(s, v.bits())
+	if f := T(n); err == nil && f >= v.least && f <= v.most {
 		*v.p = f
 		return nil
 	}
 	return fmt.Errorf("want a number from %g to %g", v.least, v.most)
 }
 
-func (v *floatValue) String() string { return strconv.FormatFloat(float64(*v.p), 'g', -1, 32) }
-func (v *floatValue) Type() string   { return "X" }
-
-// numberVar is floatVar for a number of twice the precision.
-func numberVar(fs *pflag.FlagSet, p *float64, name string, value, least, most float64, usage string) {
-	*p = value
-	fs.Var(&numberValue{p, least, most}, name, usage)
-}
-
-type numberValue struct {
-	p           *float64
-	least, most float64
-}
-
-func (v *numberValue) Set(s string) error {
-	n, err := strconv.ParseFloat(s, 64)
-	if err == nil && n >= v.least && n <= v.most {
-		*v.p = n
-		return nil
-	}
-	return fmt.Errorf("want a number from %g to %g", v.least, v.most)
-}
-
-func (v *numberValue) String() string { return strconv.FormatFloat(*v.p, 'g', -1, 64) }
-func (v *numberValue) Type() string   { return "X" }
+func (v *floatValue[T]) bits() int      { return reflect.TypeFor[T]().Bits() }
+func (v *floatValue[T]) String() string { return strconv.FormatFloat(float64(*v.p), 'g', -1, v.bits()) }
+func (v *floatValue[T]) Type() string   { return "X" }
 
 // switchVar defines a boolean flag, which --no-NAME also turns off.
 func switchVar(fs *pflag.FlagSet, p *bool, name string, value bool, usage string) {
