@@ -396,15 +396,9 @@ func (f *finetuneFlags) planOf(cmd *cobra.Command, head *launch.Head, r *data.Re
 
 // plan reads the examples, and divides them into steps.
 func (f *finetuneFlags) plan(cmd *cobra.Command, head *launch.Head, r *data.Renderer) (*finetune.Plan, error) {
-	learn, err := data.Read(f.data, data.Format(f.format))
+	learn, held, err := f.examples(data.Read)
 	if err != nil {
 		return nil, err
-	}
-	held := &data.Set{}
-	if len(f.held) > 0 {
-		if held, err = data.Read(f.held, data.Format(f.format)); err != nil {
-			return nil, err
-		}
 	}
 	s := &f.settings
 	if held.Len() > 0 && held.Kind() != learn.Kind() {
@@ -416,13 +410,8 @@ func (f *finetuneFlags) plan(cmd *cobra.Command, head *launch.Head, r *data.Rend
 		}
 		return finetune.NewComparison(encoderOf(head), learn.Compared, held.Compared, head.Config.NCtx, *s)
 	}
-	var warning string
-	r.Tokenizer = head.Tokenizer
-	if r.Template, warning, err = head.Template(f.template.settings()); err != nil {
+	if err := f.renderAs(r, head, learn, cmd.ErrOrStderr()); err != nil {
 		return nil, err
-	}
-	if learn.HasChats() && warning != "" {
-		notes(cmd.ErrOrStderr())(warning)
 	}
 	switch pairs := len(learn.Pairs) > 0; {
 	case pairs && f.objective == "answers":
@@ -439,6 +428,28 @@ func (f *finetuneFlags) plan(cmd *cobra.Command, head *launch.Head, r *data.Rend
 		return finetune.NewPairPlan(r, learn.Pairs, held.Pairs, head.Config.NCtx, *s)
 	}
 	return finetune.NewPlan(r, learn.Examples, held.Examples, head.Config.NCtx, *s)
+}
+
+// examples reads the examples, and those that are held out, of which there may be none.
+func (f *finetuneFlags) examples(read func([]string, data.Format) (*data.Set, error)) (learn, held *data.Set, err error) {
+	if learn, err = read(f.data, data.Format(f.format)); err != nil {
+		return nil, nil, err
+	}
+	held = &data.Set{}
+	if len(f.held) > 0 {
+		held, err = read(f.held, data.Format(f.format))
+	}
+	return learn, held, err
+}
+
+// renderAs has examples rendered as a model reads them.
+func (f *finetuneFlags) renderAs(r *data.Renderer, head *launch.Head, learn *data.Set, stderr io.Writer) (err error) {
+	var warning string
+	r.Tokenizer = head.Tokenizer
+	if r.Template, warning, err = head.Template(f.template.settings()); err == nil && learn.HasChats() && warning != "" {
+		notes(stderr)(warning)
+	}
+	return err
 }
 
 // unused returns an error for a flag that would change nothing.

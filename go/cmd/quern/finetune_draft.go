@@ -123,17 +123,17 @@ func (f *finetuneFlags) planDrafts(cmd *cobra.Command, head *launch.Head, r *dat
 	if f.target.own {
 		read = data.Read
 	}
-	learn, held, err := f.prompts(read)
+	learn, held, err := f.examples(read)
 	if err != nil {
 		return nil, err
 	}
-	var warning string
-	r.Tokenizer = target.Tokenizer
-	if r.Template, warning, err = target.Template(f.template.settings()); err != nil {
-		return nil, err
+	for _, s := range []*data.Set{learn, held} {
+		if s.Len() > len(s.Examples) {
+			return nil, fmt.Errorf("--draft-for: drafts are learnt from prompts or answers, and these are %s", s.Kind())
+		}
 	}
-	if learn.HasChats() && warning != "" {
-		notes(cmd.ErrOrStderr())(warning)
+	if err := f.renderAs(r, target, learn, cmd.ErrOrStderr()); err != nil {
+		return nil, err
 	}
 	var plan *finetune.Plan
 	var asked prompted
@@ -185,25 +185,6 @@ func (f *finetuneFlags) suits(head, target *launch.Head) error {
 		return fmt.Errorf("-c %d: %s was made for %d tokens at most", f.settings.Context, f.target.model, n)
 	}
 	return nil
-}
-
-// prompts reads the examples.
-func (f *finetuneFlags) prompts(read func([]string, data.Format) (*data.Set, error)) (learn, held *data.Set, err error) {
-	if learn, err = read(f.data, data.Format(f.format)); err != nil {
-		return nil, nil, err
-	}
-	held = &data.Set{}
-	if len(f.held) > 0 {
-		if held, err = read(f.held, data.Format(f.format)); err != nil {
-			return nil, nil, err
-		}
-	}
-	for _, s := range []*data.Set{learn, held} {
-		if s.Len() > len(s.Examples) {
-			return nil, nil, fmt.Errorf("--draft-for: drafts are learnt from prompts or answers, and these are %s", s.Kind())
-		}
-	}
-	return learn, held, nil
 }
 
 // prompted are prompts, those that are held out behind the others.
