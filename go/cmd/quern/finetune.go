@@ -1,17 +1,11 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"math"
-	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -175,41 +169,6 @@ func (f *finetuneFlags) defineSteps(fs *pflag.FlagSet) {
 	alias(fs, "weight-decay", "wd")
 }
 
-// checkpoint returns the file that a run is saved to.
-func (f *finetuneFlags) checkpoint() string {
-	return filepath.Clean(f.out) + ".checkpoint.safetensors"
-}
-
-// isPEFT reports whether OUT is a folder.
-func (f *finetuneFlags) isPEFT() bool {
-	return f.out != "" && !strings.EqualFold(filepath.Ext(f.out), ".gguf")
-}
-
-// outputs returns the files of the adapter, beside those of a folder that is yet to be made.
-func (f *finetuneFlags) outputs() []string {
-	if !f.isPEFT() {
-		return []string{f.out}
-	}
-	if _, err := os.Stat(f.out); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return finetune.PEFT(f.out)
-}
-
-// beside returns the files that are written beside OUT, and replaced.
-func (f *finetuneFlags) beside() []string {
-	return slices.DeleteFunc(append(f.target.outputs(f), f.checkpoint(), f.plot, f.log), func(path string) bool { return path == "" })
-}
-
-// written returns all that is written, of a folder also its files that may be there.
-func (f *finetuneFlags) written() []string {
-	all := append(f.beside(), f.out)
-	if f.isPEFT() {
-		all = append(all, f.outputs()...)
-	}
-	return all
-}
-
 // check validates the flags, and completes the settings.
 func (f *finetuneFlags) check(fs *pflag.FlagSet) error {
 	switch {
@@ -250,42 +209,6 @@ func (f *finetuneFlags) check(fs *pflag.FlagSet) error {
 		return err
 	}
 	return f.template.check()
-}
-
-// checkOutputs returns an error for a file that cannot be written, before hours are spent.
-func (f *finetuneFlags) checkOutputs() error {
-	if f.out == "" {
-		return nil
-	}
-	if info, err := os.Stat(f.out); err == nil && f.isPEFT() && !info.IsDir() {
-		return fmt.Errorf("%s is no folder; an adapter in GGUF has a name such as FILE.gguf", f.out)
-	}
-	for _, path := range f.outputs() {
-		if err := newfile.Check(path, f.force); err != nil {
-			return f.replaceable(err)
-		}
-	}
-	if err := checkApart(f.written(), slices.Concat(f.data, f.held, []string{f.template.file, f.shape})); err != nil {
-		return err
-	}
-	for _, path := range f.beside() {
-		if err := newfile.Check(path, true); err != nil {
-			return err
-		}
-	}
-	for _, path := range append(f.target.outputs(f), f.checkpoint()) {
-		if _, err := os.Stat(path); err == nil && !f.resume && !f.force && !f.dryRun {
-			return fmt.Errorf("%s is a run that was saved; --resume goes on with it, --force begins anew", path)
-		}
-	}
-	return nil
-}
-
-func (f *finetuneFlags) replaceable(err error) error {
-	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%w; --force replaces it", err)
-	}
-	return err
 }
 
 func (f *finetuneFlags) run(cmd *cobra.Command) (err error) {
@@ -386,94 +309,6 @@ func (f *finetuneFlags) head() (*launch.Head, error) {
 	return f.files.HeadOf(f.model, file, s)
 }
 
-// planOf returns what is trained.
-func (f *finetuneFlags) planOf(cmd *cobra.Command, head *launch.Head, r *data.Renderer) (*finetune.Plan, error) {
-	if f.target.model != "" {
-		return f.planDrafts(cmd, head, r)
-	}
-	return f.plan(cmd, head, r)
-}
-
-// plan reads the examples, and divides them into steps.
-func (f *finetuneFlags) plan(cmd *cobra.Command, head *launch.Head, r *data.Renderer) (*finetune.Plan, error) {
-	learn, held, err := f.examples(data.Read)
-	if err != nil {
-		return nil, err
-	}
-	s := &f.settings
-	if held.Len() > 0 && held.Kind() != learn.Kind() {
-		return nil, fmt.Errorf("--val-data has %s, and --data %s", held.Kind(), learn.Kind())
-	}
-	if len(learn.Compared) > 0 {
-		if f.objective != autoObjective {
-			return nil, fmt.Errorf("--objective %s is of answers, and --data has %s", f.objective, learn.Kind())
-		}
-		return finetune.NewComparison(encoderOf(head), learn.Compared, held.Compared, head.Config.NCtx, *s)
-	}
-	if err := f.renderAs(r, head, learn, cmd.ErrOrStderr()); err != nil {
-		return nil, err
-	}
-	switch pairs := len(learn.Pairs) > 0; {
-	case pairs && f.objective == "answers":
-		return nil, errors.New("pairs of a better and a worse answer are learnt from by --objective dpo or orpo")
-	case pairs && f.objective == autoObjective:
-		s.Preference = finetune.DPO
-	case f.objective == string(finetune.DPO) || f.objective == string(finetune.ORPO):
-		s.Preference = finetune.Preference(f.objective)
-	}
-	if s.Preference != "" && !cmd.Flags().Changed("lr") {
-		s.Rate = s.Preference.Rate()
-	}
-	if len(learn.Pairs) > 0 {
-		return finetune.NewPairPlan(r, learn.Pairs, held.Pairs, head.Config.NCtx, *s)
-	}
-	return finetune.NewPlan(r, learn.Examples, held.Examples, head.Config.NCtx, *s)
-}
-
-// examples reads the examples, and those that are held out, of which there may be none.
-func (f *finetuneFlags) examples(read func([]string, data.Format) (*data.Set, error)) (learn, held *data.Set, err error) {
-	if learn, err = read(f.data, data.Format(f.format)); err != nil {
-		return nil, nil, err
-	}
-	held = &data.Set{}
-	if len(f.held) > 0 {
-		held, err = read(f.held, data.Format(f.format))
-	}
-	return learn, held, err
-}
-
-// renderAs has examples rendered as a model reads them.
-func (f *finetuneFlags) renderAs(r *data.Renderer, head *launch.Head, learn *data.Set, stderr io.Writer) (err error) {
-	var warning string
-	r.Tokenizer = head.Tokenizer
-	if r.Template, warning, err = head.Template(f.template.settings()); err == nil && learn.HasChats() && warning != "" {
-		notes(stderr)(warning)
-	}
-	return err
-}
-
-// unused returns an error for a flag that would change nothing.
-func unused(fs *pflag.FlagSet, p *finetune.Plan) error {
-	_, contrast := p.Objective.(train.Contrast)
-	for _, x := range []struct {
-		name string
-		used bool
-		why  string
-	}{
-		{"beta", p.Settings.Preference != "", "is of pairs of a better and a worse answer, and --data has none"},
-		{"temperature", contrast, "is of queries and texts that answer them, and --data has none for an embedding model"},
-		{"eval-every", p.Every > 0 || p.Settings.Every == 0, nothingHeld},
-		{"patience", p.Every > 0 || p.Settings.Patience == 0, nothingHeld},
-	} {
-		if fs.Changed(x.name) && !x.used {
-			return usagef("--%s %s", x.name, x.why)
-		}
-	}
-	return nil
-}
-
-const nothingHeld = "is of held-out examples, and there are none; give some with --val-data, or a greater share with --val-split"
-
 // start starts the threads, and returns the memory that may be used.
 func (f *finetuneFlags) start() (*kernel.Pool, *mem.Budget, error) {
 	c, err := f.device.device().Config()
@@ -549,66 +384,4 @@ func (f *finetuneFlags) train(cmd *cobra.Command, job *finetune.Job, now time.Ti
 		return f.explain(err)
 	}
 	return f.finish(cmd, job, save)
-}
-
-// draw writes the files of --plot and --log.
-func (f *finetuneFlags) draw(job *finetune.Job) error {
-	if f.plot != "" {
-		title := filepath.Base(f.out)
-		if _, err := newfile.Write(f.plot, true, 0o644, 0, func(w io.Writer) (int64, error) {
-			return finetune.WriteSVG(w, title, job.Points)
-		}); err != nil {
-			return err
-		}
-	}
-	if f.log == "" {
-		return nil
-	}
-	_, err := newfile.Write(f.log, true, 0o644, 0, func(w io.Writer) (int64, error) { return finetune.WriteCSV(w, job.Points) })
-	return err
-}
-
-// salvage writes the best adapter of a run that failed for err, if it was measured.
-func (f *finetuneFlags) salvage(ctx context.Context, job *finetune.Job, err error) error {
-	if job.Every == 0 || job.BestStep == 0 {
-		return err
-	}
-	if _, failed := f.write(ctx, job); failed != nil {
-		return errors.Join(err, failed)
-	}
-	return fmt.Errorf("%w; %s is the best adapter until then, of step %d", err, f.out, job.BestStep)
-}
-
-// write writes the adapter, or the model.
-func (f *finetuneFlags) write(ctx context.Context, job *finetune.Job) (int64, error) {
-	if f.target.model != "" && job.Settings.Weights == "" {
-		return f.writeMerged(ctx, job)
-	}
-	if f.isPEFT() {
-		return job.WritePEFT(f.out, cmp.Or(f.base, f.model), f.force)
-	}
-	return job.WriteGGUF(f.out, f.force)
-}
-
-// finish writes the adapter. Where that fails the run is saved, so that nothing of it is lost.
-func (f *finetuneFlags) finish(cmd *cobra.Command, job *finetune.Job, save func() error) error {
-	n, err := f.write(cmd.Context(), job)
-	if err != nil {
-		if save() == nil {
-			err = fmt.Errorf("%w; the run is saved, and the same command with --resume writes it", err)
-		}
-		return f.replaceable(err)
-	}
-	if err := f.draw(job); err != nil {
-		return err
-	}
-	for _, path := range append(f.target.outputs(f), f.checkpoint()) {
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	if err := f.summary(cmd.OutOrStdout(), job, n); err != nil || f.target.model == "" {
-		return err
-	}
-	return f.draftSummary(cmd, job.Plan)
 }
