@@ -211,6 +211,11 @@ func (s *Store) drop(id string) {
 	os.Remove(s.journal(id)) // if this fails, the next Open removes it
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.release(id)
+}
+
+// release releases the bytes of a journal. s.mu is held.
+func (s *Store) release(id string) {
 	s.count(s.journals[id].owner, -s.journals[id].bytes)
 	delete(s.journals, id)
 }
@@ -237,16 +242,5 @@ func (s *Store) result(owner, id, kind string, fill func(io.Writer) error) (stri
 		return "", os.Remove(data)
 	}
 	f.Bytes = info.Size()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	before := int64(0)
-	if o := s.files[f.ID]; o != nil {
-		before = o.Value.Bytes
-	}
-	if err := s.keep(owner, f); err != nil {
-		os.Remove(data)
-		return "", err
-	}
-	s.count(owner, f.Bytes-before)
-	return f.ID, nil
+	return s.keepResult(owner, f)
 }

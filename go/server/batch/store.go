@@ -390,17 +390,13 @@ func (s *Store) AddFile(owner, name, purpose string, from io.Reader) (File, erro
 func (s *Store) Repurpose(owner, id, purpose string) (File, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	o := s.files[id]
-	if o == nil || o.Owner != owner {
+	if o := s.files[id]; o == nil || o.Owner != owner {
 		return File{}, ErrNotFound
 	}
-	now := *o
-	now.Value.Purpose = purpose
-	if err := s.save(id, &now); err != nil {
-		return File{}, err
-	}
-	s.files[id] = &now
-	return now.Value, nil
+	return alter(s, s.files, id, func(f *File) error {
+		f.Purpose = purpose
+		return nil
+	})
 }
 
 // full returns nil if an owner may add a file, else the reason. s.mu is held.
@@ -416,14 +412,34 @@ func (s *Store) full(owner string) error {
 }
 
 // keep adds a file whose bytes have been written and counted. s.mu is held.
-func (s *Store) keep(owner string, f File) error {
-	o := &owned[File]{owner, s.seq + 1, f}
-	if err := s.save(f.ID, o); err != nil {
+func (s *Store) keep(owner string, f File) error { return add(s, s.files, owner, f.ID, f) }
+
+// add adds something of an owner, and saves it. s.mu is held.
+func add[T any](s *Store, all map[string]*owned[T], owner, id string, v T) error {
+	o := &owned[T]{owner, s.seq + 1, v}
+	if err := s.save(id, o); err != nil {
 		return err
 	}
 	s.seq++
-	s.files[f.ID] = o
+	all[id] = o
 	return nil
+}
+
+// keepResult adds a file that was written without being counted, and counts it; or again, if the process ended before its batch
+// or job named it. It returns its id.
+func (s *Store) keepResult(owner string, f File) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := int64(0)
+	if o := s.files[f.ID]; o != nil {
+		before = o.Value.Bytes
+	}
+	if err := s.keep(owner, f); err != nil {
+		os.Remove(s.path(f.ID + ".data"))
+		return "", err
+	}
+	s.count(owner, f.Bytes-before)
+	return f.ID, nil
 }
 
 // reserve counts bytes of an owner that will be written, if there is room for them.
@@ -501,13 +517,21 @@ func (s *Store) RemoveFile(owner, id string) error {
 			return ErrInUse
 		}
 	}
-	for _, suffix := range []string{".json", ".data"} {
-		if err := os.Remove(s.path(id + suffix)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
+	if err := s.remove(id+".json", id+".data"); err != nil {
+		return err
 	}
 	delete(s.files, id)
 	s.count(owner, -f.Bytes)
+	return nil
+}
+
+// remove removes files of the folder, some of which may not be there.
+func (s *Store) remove(names ...string) error {
+	for _, name := range names {
+		if err := os.Remove(s.path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -536,44 +560,53 @@ func (s *Store) AddBatch(owner, input, endpoint, window string, lasts time.Durat
 	if err := s.makeRoom(func(*owned[Batch]) bool { return true }, maxItems); err != nil {
 		return b, err
 	}
-	s.seq++
-	o := &owned[Batch]{owner, s.seq, b}
-	if err := s.save(b.ID, o); err != nil {
+	if err := add(s, s.batches, owner, b.ID, b); err != nil {
 		return b, err
 	}
-	s.batches[b.ID] = o
-	s.nudge()
+	nudge(s.changed)
 	return b, nil
 }
 
 // makeRoom removes the oldest batches that have ended, until there are fewer than bound of a kind. Their files stay.
 // s.mu is held.
 func (s *Store) makeRoom(of func(*owned[Batch]) bool, bound int) error {
+	over, ok := surplus(s.batches, of, bound, (*Batch).ended)
+	if !ok {
+		return ErrMany
+	}
+	for _, b := range over {
+		if err := s.remove(b.ID + ".json"); err != nil {
+			return err
+		}
+		delete(s.batches, b.ID)
+	}
+	return nil
+}
+
+// surplus returns the oldest of a kind that may be spared, without which there are fewer than bound; ok: so many may be.
+func surplus[T any](all map[string]*owned[T], of func(*owned[T]) bool, bound int, spare func(*T) bool) (list []T, ok bool) {
 	n := 0
-	var over []*owned[Batch]
-	for _, o := range s.batches {
+	var over []*owned[T]
+	for _, o := range all {
 		if of(o) {
 			n++
-			if o.Value.ended() {
+			if spare(&o.Value) {
 				over = append(over, o)
 			}
 		}
 	}
 	extra := n - bound + 1
 	if extra > len(over) {
-		return ErrMany
+		return nil, false
 	}
 	if extra <= 0 {
-		return nil
+		return nil, true
 	}
-	slices.SortFunc(over, func(a, b *owned[Batch]) int { return cmp.Compare(a.Seq, b.Seq) })
+	slices.SortFunc(over, func(a, b *owned[T]) int { return cmp.Compare(a.Seq, b.Seq) })
 	for _, o := range over[:extra] {
-		if err := os.Remove(s.path(o.Value.ID + ".json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		delete(s.batches, o.Value.ID)
+		list = append(list, o.Value)
 	}
-	return nil
+	return list, true
 }
 
 // Batch returns a batch of an owner.
@@ -606,9 +639,19 @@ func (s *Store) Cancel(owner, id string) (Batch, error) {
 func (s *Store) change(id string, f func(*Batch)) (Batch, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	o := s.batches[id]
+	return alter(s, s.batches, id, func(b *Batch) error {
+		f(b)
+		return nil
+	})
+}
+
+// alter changes something unless f returns an error, and saves it. s.mu is held.
+func alter[T any](s *Store, all map[string]*owned[T], id string, f func(*T) error) (T, error) {
+	o := all[id]
 	next := *o
-	f(&next.Value)
+	if err := f(&next.Value); err != nil {
+		return o.Value, err
+	}
 	if err := s.save(id, &next); err != nil {
 		return o.Value, err
 	}
@@ -616,9 +659,10 @@ func (s *Store) change(id string, f func(*Batch)) (Batch, error) {
 	return next.Value, nil
 }
 
-func (s *Store) nudge() {
+// nudge wakes who waits for a change.
+func nudge(changed chan<- struct{}) {
 	select {
-	case s.changed <- struct{}{}:
+	case changed <- struct{}{}:
 	default:
 	}
 }

@@ -198,13 +198,10 @@ func (s *Store) AddTuning(owner, model, training, validation string, w Wishes, m
 	if waiting >= maxWaiting {
 		return t.Tuning, ErrTunings
 	}
-	s.seq++
-	o := &owned[tuning]{owner, s.seq, t}
-	if err := s.save(t.ID, o); err != nil {
+	if err := add(s, s.tunings, owner, t.ID, t); err != nil {
 		return t.Tuning, err
 	}
-	s.tunings[t.ID] = o
-	s.nudgeTuner()
+	nudge(s.tuneChanged)
 	return t.Tuning, nil
 }
 
@@ -225,34 +222,17 @@ func (t *tuning) show(batch, rate, epochs any) {
 // forgetTunings removes the oldest jobs of a kind that have ended without a model, or whose model was deleted, until there are
 // fewer than bound. s.mu is held.
 func (s *Store) forgetTunings(of func(*owned[tuning]) bool, bound int) error {
-	n := 0
-	var over []*owned[tuning]
-	for _, o := range s.tunings {
-		if !of(o) {
-			continue
-		}
-		if n++; o.Value.Ended() && s.files[o.Value.Adapter] == nil {
-			over = append(over, o)
-		}
-	}
-	extra := n - bound + 1
-	if extra > len(over) {
+	over, ok := surplus(s.tunings, of, bound, func(t *tuning) bool { return t.Ended() && s.files[t.Adapter] == nil })
+	if !ok {
 		return ErrTunings
 	}
-	if extra <= 0 {
-		return nil
-	}
-	slices.SortFunc(over, func(a, b *owned[tuning]) int { return int(a.Seq - b.Seq) })
-	for _, o := range over[:extra] {
-		id := o.Value.ID
-		for _, path := range []string{s.path(id + ".json"), s.events(id)} {
-			if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return err
-			}
+	for _, t := range over {
+		if err := s.remove(t.ID+".json", t.ID+".events"); err != nil {
+			return err
 		}
-		delete(s.tunings, id)
+		delete(s.tunings, t.ID)
 		s.eventsMu.Lock()
-		delete(s.noted, id)
+		delete(s.noted, t.ID)
 		s.eventsMu.Unlock()
 	}
 	return nil
@@ -277,20 +257,6 @@ func (s *Store) Tunings(owner string) []Tuning {
 	return list
 }
 
-// changeTuning changes a fine-tuning job unless f returns an error, and saves it. s.mu is held.
-func (s *Store) changeTuning(id string, f func(*tuning) error) (Tuning, error) {
-	o := s.tunings[id]
-	next := *o
-	if err := f(&next.Value); err != nil {
-		return o.Value.Tuning, err
-	}
-	if err := s.save(id, &next); err != nil {
-		return o.Value.Tuning, err
-	}
-	*o = next
-	return next.Value.Tuning, nil
-}
-
 // move changes the state of a job of an owner from one of some to another.
 func (s *Store) move(owner, id, to string, from ...string) (Tuning, error) {
 	s.mu.Lock()
@@ -298,7 +264,7 @@ func (s *Store) move(owner, id, to string, from ...string) (Tuning, error) {
 	if _, err := get(s.tunings, owner, id); err != nil {
 		return Tuning{}, err
 	}
-	t, err := s.changeTuning(id, func(t *tuning) error {
+	t, err := alter(s, s.tunings, id, func(t *tuning) error {
 		if !slices.Contains(from, t.Status) {
 			return fmt.Errorf("%w: it is %s", ErrState, t.Status)
 		}
@@ -309,7 +275,7 @@ func (s *Store) move(owner, id, to string, from ...string) (Tuning, error) {
 		return nil
 	})
 	if err != nil {
-		return t, err
+		return t.Tuning, err
 	}
 	if s.active.id == id && to != TuneQueued {
 		s.active.moved = true
@@ -317,8 +283,8 @@ func (s *Store) move(owner, id, to string, from ...string) (Tuning, error) {
 	} else if to == TuneCancelled {
 		s.dropState(id)
 	}
-	s.nudgeTuner()
-	return t, nil
+	nudge(s.tuneChanged)
+	return t.Tuning, nil
 }
 
 // CancelTuning ends a fine-tuning job of an owner.

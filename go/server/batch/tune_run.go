@@ -72,13 +72,6 @@ func (s *Store) idle() {
 	s.active = active{}
 }
 
-func (s *Store) nudgeTuner() {
-	select {
-	case s.tuneChanged <- struct{}{}:
-	default:
-	}
-}
-
 // nextTuning makes a job the active one: one that ran when the process ended, else the oldest that waits of the owner who has
 // waited longest for a turn; nil: there is none.
 func (s *Store) nextTuning(ctx context.Context) (*Work, context.Context) {
@@ -108,7 +101,7 @@ func (s *Store) nextTuning(ctx context.Context) (*Work, context.Context) {
 	s.turns[first.Owner] = s.turn
 	t := first.Value
 	if t.Status == TuneQueued {
-		_, _ = s.changeTuning(t.ID, func(t *tuning) error { // where it cannot be saved, the job fails soon
+		_, _ = alter(s, s.tunings, t.ID, func(t *tuning) error { // where it cannot be saved, the job fails soon
 			t.Status = TuneChecking
 			return nil
 		})
@@ -136,7 +129,7 @@ func (s *Store) endTuning(w *Work, err error, log func(string, error)) {
 			t.Status, t.Error, t.Finished, t.Estimated = TuneFailed, fault, &now, nil
 			return nil
 		}
-		if _, unsaved := s.changeTuning(id, end); unsaved != nil {
+		if _, unsaved := alter(s, s.tunings, id, end); unsaved != nil {
 			_ = end(&s.tunings[id].Value) // it is not run again until the next start
 		}
 	}
@@ -161,8 +154,7 @@ func toldTuner(err error) string {
 // dropState removes what a job goes on from. s.mu is held.
 func (s *Store) dropState(id string) {
 	os.Remove(s.state(id)) // if this fails, the next Open removes it
-	s.count(s.journals[id].owner, -s.journals[id].bytes)
-	delete(s.journals, id)
+	s.release(id)
 }
 
 // Open opens a file that the job learns from, and returns its name.
@@ -206,7 +198,7 @@ func (w *Work) Warn(message string) { w.s.event(w.Job.ID, "warn", message, nil) 
 func (w *Work) Begin(batch int, rate float64, epochs int, end time.Time) error {
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
-	_, err := w.s.changeTuning(w.Job.ID, func(t *tuning) error {
+	_, err := alter(w.s, w.s.tunings, w.Job.ID, func(t *tuning) error {
 		if t.Ended() || t.Status == TunePaused {
 			return context.Canceled
 		}
@@ -236,7 +228,7 @@ func (w *Work) Done(write func(path string) (int64, error), curve []byte, best T
 	name := fmt.Sprintf("ft:%s:%s:%s", w.Job.Model, w.Wishes.Suffix, bare[:8])
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, err = s.changeTuning(id, func(t *tuning) error {
+	_, err = alter(s, s.tunings, id, func(t *tuning) error {
 		if t.Ended() || t.Status == TunePaused {
 			return context.Canceled
 		}
@@ -256,17 +248,7 @@ func (s *Store) tuned(owner, id, name string, write func(path string) (int64, er
 	if err != nil {
 		return "", onDisk(err)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	before := int64(0)
-	if o := s.files[id]; o != nil { // the process ended before the job knew
-		before = o.Value.Bytes
-	}
-	f := File{ID: id, Object: "file", Bytes: n, Created: time.Now().Unix(), Filename: name, Purpose: PurposeResult, Status: "processed"}
-	if err := s.keep(owner, f); err != nil {
-		os.Remove(path)
-		return "", err
-	}
-	s.count(owner, n-before)
-	return id, nil
+	return s.keepResult(owner, File{
+		ID: id, Object: "file", Bytes: n, Created: time.Now().Unix(), Filename: name, Purpose: PurposeResult, Status: "processed",
+	})
 }
