@@ -346,20 +346,17 @@ func (a *Tuned) Write(arch string, numbers []float32) *gguf.Writer {
 	w.Set("general.architecture", arch)
 	w.Set("adapter.type", "lora")
 	w.Set("adapter.lora.alpha", a.alpha)
-	at := 0
-	for _, name := range a.names {
-		l := a.low[name]
+	for _, m := range a.Parts(numbers) {
 		for _, part := range []struct {
 			name    string
 			in, out int
-		}{{".lora_a", l.in, l.rank}, {".lora_b", l.rank, l.out}} {
-			x := numbers[at : at+part.in*part.out*l.n]
-			at += len(x)
+			x       []float32
+		}{{".lora_a", m.In, a.lora.Rank, m.A}, {".lora_b", a.lora.Rank, m.Out, m.B}} {
 			dims := []uint64{uint64(part.in), uint64(part.out)}
-			if l.n > 1 {
-				dims = append(dims, uint64(l.n))
+			if m.N > 1 {
+				dims = append(dims, uint64(m.N))
 			}
-			w.AddTensor(name+part.name, gguf.F32, dims, func(out io.Writer) error { return writeFloats(out, x) })
+			w.AddTensor(m.Name+part.name, gguf.F32, dims, func(out io.Writer) error { return writeFloats(out, part.x) })
 		}
 	}
 	return w
