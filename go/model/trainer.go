@@ -246,6 +246,9 @@ func (t *Trainer) fit() error {
 	return nil
 }
 
+// run runs plans over the batch.
+func (t *Trainer) run(p parts) { p.run(t.pool, t.bufs, t.batch, t.work.Bytes()) }
+
 // pause lets others use the pool, if there are any, and returns ErrStopped once stop is set.
 func (t *Trainer) pause(stop *kernel.Stop) error {
 	if t.between != nil {
@@ -415,7 +418,7 @@ func (t *Trainer) forward(texts []Text, base, keep bool, stop *kernel.Stop) erro
 		return err
 	}
 	n := len(t.batch.Tokens())
-	t.plans.begin.run(t.pool, t.bufs, t.batch, t.work.Bytes())
+	t.run(t.plans.begin)
 	before := -1
 	for i, l := range t.plans.layers {
 		if err := t.pause(stop); err != nil {
@@ -427,10 +430,10 @@ func (t *Trainer) forward(texts []Text, base, keep bool, stop *kernel.Stop) erro
 		}
 		l.Run(t.pool, t.bufs, t.batch, t.work.Bytes())
 	}
-	for i := 0; i < n && keep; i++ {
-		clear(t.bufs.Row(t.program.dx, i))
-	}
 	if keep { // gradients are added from the output on
+		for i := range n {
+			clear(t.bufs.Row(t.program.dx, i))
+		}
 		clear(t.Adapter.gradient)
 	}
 	return nil
@@ -456,13 +459,13 @@ func (t *Trainer) losses(back bool, stop *kernel.Stop) ([][]float64, error) {
 			return nil, err
 		}
 		t.batch.SetOut(some)
-		t.output.again.run(t.pool, t.bufs, t.batch, t.work.Bytes())
+		t.run(t.output.again)
 		for i := range some {
 			sums[of[i]][0] += float64(t.bufs.Row(t.program.loss, i)[0])
 		}
 		of = of[len(some):]
 		if back {
-			t.output.back.run(t.pool, t.bufs, t.batch, t.work.Bytes())
+			t.run(t.output.back)
 		}
 	}
 	return sums, allFinite(sums)
@@ -489,11 +492,11 @@ func (t *Trainer) backward(stop *kernel.Stop) error {
 			return err
 		}
 		t.residual(il, n, func(saved, x []float32) { copy(x, saved) })
-		l.again.run(t.pool, t.bufs, t.batch, t.work.Bytes())
-		l.back.run(t.pool, t.bufs, t.batch, t.work.Bytes())
+		t.run(l.again)
+		t.run(l.back)
 	}
-	t.embedding.again.run(t.pool, t.bufs, t.batch, t.work.Bytes())
-	t.embedding.back.run(t.pool, t.bufs, t.batch, t.work.Bytes())
+	t.run(t.embedding.again)
+	t.run(t.embedding.back)
 	return t.m.Damaged()
 }
 

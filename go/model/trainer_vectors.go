@@ -125,7 +125,7 @@ func (t *Trainer) eachRow(stop *kernel.Stop, then parts, do func(text, row int, 
 			return err
 		}
 		t.batch.SetOut(some)
-		t.output.again.run(t.pool, t.bufs, t.batch, t.work.Bytes())
+		t.run(t.output.again)
 		for i, text := range of[:len(some)] {
 			if text != last {
 				last, at = text, 0
@@ -134,7 +134,7 @@ func (t *Trainer) eachRow(stop *kernel.Stop, then parts, do func(text, row int, 
 			do(text, i, times)
 			at++
 		}
-		then.run(t.pool, t.bufs, t.batch, t.work.Bytes())
+		t.run(then)
 		of = of[len(some):]
 	}
 	return nil
@@ -159,13 +159,13 @@ func (t *Trainer) give(gradients [][]float64) (all [][]float64) {
 		for i, v := range vectors[at : at+n] {
 			put(g.in.x, i, v)
 		}
-		t.pooling.plans.again.run(t.pool, t.bufs, t.batch, t.work.Bytes())
+		t.run(t.pooling.plans.again)
 		from := g.out
 		if gradients != nil {
 			for i, v := range gradients[at : at+n] {
 				put(g.out.d, i, v)
 			}
-			t.pooling.plans.back.run(t.pool, t.bufs, t.batch, t.work.Bytes())
+			t.run(t.pooling.plans.back)
 			from = outRows{x: g.in.d, width: t.program.rows.width}
 		}
 		for i := range n {
