@@ -512,9 +512,6 @@ func (t *Trainer) residual(il, n int, do func(saved, x []float32)) {
 func (t *Trainer) fill(texts []Text, base bool) error {
 	t.batch.Reset()
 	t.texts, t.rows, t.of = texts, t.rows[:0], t.of[:0]
-	if base && t.Adapter.whole != nil {
-		return errors.New("the weights that training began with are not kept: only an adapter can be left out")
-	}
 	scale := float32(1)
 	if base {
 		scale = 0
