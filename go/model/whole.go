@@ -393,15 +393,20 @@ func (x *whole) close() {
 // A gradients finds where gradients of weights go, by what operations have of these.
 type gradients struct {
 	of      *Tuned
-	vectors map[*float32]*vector // by the address of each panel of them
-	starts  map[*float32]int     // of that panel
+	vectors map[*float32]vectorPart // by the address of each panel of them
+}
+
+// A vectorPart is a vector from one of its numbers on.
+type vectorPart struct {
+	*vector
+	start int
 }
 
 func (a *Tuned) gradients() *gradients {
-	g := &gradients{of: a, vectors: map[*float32]*vector{}, starts: map[*float32]int{}}
+	g := &gradients{of: a, vectors: map[*float32]vectorPart{}}
 	for _, v := range a.whole.model.weights.vecs {
 		for at := 0; at < v.n; at += kernel.Panel {
-			g.vectors[&v.v[at]], g.starts[&v.v[at]] = v, at
+			g.vectors[&v.v[at]] = vectorPart{v, at}
 		}
 	}
 	return g
@@ -432,16 +437,17 @@ func (g *gradients) vector(v []float32, n int) ([]float32, error) {
 	if len(v) == 0 {
 		return nil, errors.New("weights that are not in memory")
 	}
-	from, start := g.vectors[&v[0]], g.starts[&v[0]]
-	if from == nil {
+	from, ok := g.vectors[&v[0]]
+	if !ok {
 		return nil, errors.New("weights that are computed of others are not trained")
 	}
 	w := g.of.whole.byName[from.t.Name]
-	if w == nil || start+n > w.n {
+	if w == nil || from.start+n > w.n {
 		return nil, fmt.Errorf("%q is not trained", from.t.Name)
 	}
 	w.reached = true
-	return g.of.gradient[w.at+start : w.at+start+n : w.at+start+n], nil
+	at := w.at + from.start
+	return g.of.gradient[at : at+n : at+n], nil
 }
 
 // missed returns an error if gradients of some tensor are not known.
