@@ -36,18 +36,6 @@ const (
 // Formats are all formats, in the order in which they are told apart.
 var Formats = []Format{Auto, Chat, ShareGPT, Preference, Chosen, Completion, Alpaca, Ranked, Scored, Classified, Text, Plain}
 
-// ParseFormat returns the format of a name.
-func ParseFormat(name string) (Format, error) {
-	if f := Format(strings.ToLower(name)); slices.Contains(Formats, f) {
-		return f, nil
-	}
-	var names []string
-	for _, f := range Formats {
-		names = append(names, string(f))
-	}
-	return "", fmt.Errorf("%q is no format, want one of %s", name, strings.Join(names, " "))
-}
-
 // marks has the fields by which a format is told, in one or several ways.
 var marks = map[Format][][]string{
 	Chat: {{"messages"}}, ShareGPT: {{"conversations"}}, Preference: {{"preferred_output"}}, Chosen: {{"chosen", "rejected"}},
