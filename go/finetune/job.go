@@ -186,8 +186,8 @@ func (j *Job) Size() Size {
 // Measure computes the gradient of the first chunk, which is thrown away, and returns how many tokens a second that was, and
 // how long what is left of the run takes at this speed, about, but no more than a century.
 func (j *Job) Measure(ctx context.Context) (speed float64, left time.Duration, err error) {
-	stop, done := stopOf(ctx)
-	defer done()
+	stop := new(kernel.Stop)
+	defer context.AfterFunc(ctx, stop.Set)()
 	start := time.Now()
 	n, err := j.run.Rehearse(stop)
 	if err != nil {
@@ -235,8 +235,8 @@ func (j *Job) Base() (loss float64, ok bool) {
 // Job is as after the last whole step, and may be saved, or run again. With ranks all call it at the same time; what one of them
 // ends for is so on all, and rank 0 has the results.
 func (j *Job) Run(ctx context.Context, e Events) error {
-	stop, done := stopOf(ctx)
-	defer done()
+	stop := new(kernel.Stop)
+	defer context.AfterFunc(ctx, stop.Set)()
 	each := func() error {
 		if e.Each != nil {
 			return e.Each()
@@ -317,13 +317,6 @@ func (j *Job) Numbers() []float32 {
 		return j.run.State().Numbers
 	}
 	return mem.Float32s(j.best.Bytes())[:len(j.run.State().Numbers)]
-}
-
-// stopOf returns a Stop that is set when ctx ends.
-func stopOf(ctx context.Context) (stop *kernel.Stop, done func()) {
-	stop = new(kernel.Stop)
-	cancel := context.AfterFunc(ctx, stop.Set)
-	return stop, func() { cancel() }
 }
 
 // stopped is the context's error where that is why something stopped.

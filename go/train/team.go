@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/quern-llm/quern/go/kernel"
@@ -155,13 +156,7 @@ func (m *team) exchange(step uint32, whole []int, put func(b []byte, at int), go
 }
 
 // same returns the sizes of what all ranks have n bytes of.
-func (m *team) same(n int) []int {
-	sizes := make([]int, m.g.Count())
-	for r := range sizes {
-		sizes[r] = n
-	}
-	return sizes
-}
+func (m *team) same(n int) []int { return slices.Repeat([]int{n}, m.g.Count()) }
 
 // compare returns an error where another rank has another form than rank 0.
 func (m *team) compare(form []byte) error {
