@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -56,7 +57,7 @@ var objectives = []string{autoObjective, "answers", string(finetune.DPO), string
 
 const autoObjective = "auto"
 
-// schedules are the words of --schedule.
+// schedules are the words of --schedule, each at its train.Schedule.
 var schedules = []string{"cosine", "linear", "constant"}
 
 func newFinetuneCommand() *cobra.Command {
@@ -200,7 +201,7 @@ func (f *finetuneFlags) check(fs *pflag.FlagSet) error {
 			return usagef("%w", err)
 		}
 	}
-	s.Schedule = map[string]train.Schedule{"cosine": train.Cosine, "linear": train.Linear, "constant": train.Constant}[f.schedule]
+	s.Schedule = train.Schedule(slices.Index(schedules, f.schedule))
 	s.Long, s.Seed, s.LoRA.Seed = data.Long(f.long), uint64(f.seed), uint64(f.seed)
 	if s.LoRA.Alpha == 0 {
 		s.LoRA.Alpha = 2 * float64(s.LoRA.Rank)
