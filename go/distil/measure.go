@@ -8,6 +8,7 @@ import (
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/generate"
 	"github.com/quern-llm/quern/go/model"
+	"github.com/quern-llm/quern/go/sample"
 )
 
 // Drafts is how many tokens are drafted at a time where acceptance is counted.
@@ -37,7 +38,7 @@ func Accepted(ctx context.Context, drafts *engine.Engine, texts []model.Text) (a
 		right := make([]bool, 0, len(x.Tokens)-begin-1) // of the answer's tokens but the first, which comes with the prompt
 		seq := drafts.NewSequence()
 		err := drafts.Eval(ctx, seq, x.Tokens[:len(x.Tokens)-1], begin, func(i int, logits []float32) error {
-			right = append(right, likeliest(logits) == x.Tokens[i+1])
+			right = append(right, sample.Likeliest(logits) == x.Tokens[i+1])
 			return nil
 		})
 		seq.Close()
@@ -70,17 +71,6 @@ func answerOf(x model.Text) int {
 		}
 	}
 	return len(x.Tokens)
-}
-
-// likeliest returns the id of the largest logit, the first of several.
-func likeliest(logits []float32) int32 {
-	best := 0
-	for i, v := range logits {
-		if v > logits[best] {
-			best = i
-		}
-	}
-	return int32(best)
 }
 
 // A Speed is how long a model takes for answers by itself and with drafts, of which it decides when to use them.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/quern-llm/quern/go/draft"
+	"github.com/quern-llm/quern/go/sample"
 )
 
 // A Proposal is the guesses of a model at the continuation of a text, one token at a time. They are the text's own
@@ -205,12 +206,7 @@ func expected(guesses []draft.Guess) (n float64) {
 // topToken returns the likeliest token and its probability. It returns false if there is none, for example
 // because the activations of the model overflowed.
 func topToken(logits []float32) (id int32, p float32, ok bool) {
-	best := 0
-	for i, v := range logits {
-		if v > logits[best] {
-			best = i
-		}
-	}
+	best := sample.Likeliest(logits)
 	sum := 0.0
 	for _, v := range logits {
 		if d := v - logits[best]; d > -16 {
@@ -220,7 +216,7 @@ func topToken(logits []float32) (id int32, p float32, ok bool) {
 	if !(sum >= 1) { // the likeliest token contributes 1
 		return 0, 0, false
 	}
-	return int32(best), float32(1 / sum), true
+	return best, float32(1 / sum), true
 }
 
 // secondToken returns the likeliest token except first, which has probability p, and its probability if the token

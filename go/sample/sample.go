@@ -148,6 +148,17 @@ func (s *Sampler) Trim() {
 	s.dry.same, s.dry.longest, s.dry.place = nil, nil, nil
 }
 
+// Likeliest returns the id of the largest logit, the lowest of equal ones. There is at least one logit.
+func Likeliest(logits []float32) int32 {
+	best := 0
+	for i, v := range logits {
+		if v > logits[best] {
+			best = i
+		}
+	}
+	return int32(best)
+}
+
 // Sample returns the id of the token chosen by its logits, which it leaves as
 // they are, though it changes them meanwhile. It draws once, and once more for XTC, or not at all where only the
 // temperature chooses and is 0: then the largest logit wins, and the lowest id among

@@ -22,6 +22,7 @@ import (
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/machine"
 	"github.com/quern-llm/quern/go/model"
+	"github.com/quern-llm/quern/go/sample"
 )
 
 // A Row is a computation and its expected result.
@@ -108,7 +109,7 @@ func generate(ctx context.Context, e *engine.Engine, prompt []int32, n int) (ids
 	next := int32(0)
 	see := func(_ int, logits []float32) error {
 		h = append(h, hashOf(logits))
-		next = likeliest(logits)
+		next = sample.Likeliest(logits)
 		return nil
 	}
 	for i := range len(prompt) + n - 1 {
@@ -146,15 +147,4 @@ func hashOf(logits []float32) [sha256.Size]byte {
 		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v))
 	}
 	return sha256.Sum256(b)
-}
-
-// likeliest returns the token with the largest logit, the lowest of equal ones.
-func likeliest(logits []float32) int32 {
-	best := 0
-	for i, v := range logits {
-		if v > logits[best] {
-			best = i
-		}
-	}
-	return int32(best)
 }
