@@ -1,13 +1,13 @@
 package eval
 
 import (
-	"encoding/xml"
 	"fmt"
 	"io"
 	"math"
 	"slices"
 	"strconv"
-	"strings"
+
+	"github.com/quern-llm/quern/go/internal/svg"
 )
 
 // The picture of Plot, in pixels.
@@ -39,46 +39,31 @@ func Plot(w io.Writer, title string, names []string, all []*Divergence) (int64, 
 	y := func(kld float64) float64 {
 		return plotTop + plotInnerHeight*(high-math.Log10(max(kld, math.Pow(10, low))))/(high-low)
 	}
-	var s strings.Builder
-	text := func(x, y float64, anchor, t string) {
-		fmt.Fprintf(&s, `<text x="%.1f" y="%.1f" text-anchor="%s">`, x, y, anchor)
-		_ = xml.EscapeText(&s, []byte(t)) // a strings.Builder has no errors
-		s.WriteString("</text>\n")
-	}
-	line := func(x1, y1, x2, y2 float64) {
-		fmt.Fprintf(&s, `<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="currentColor" stroke-opacity="0.2"/>`+"\n", x1, y1, x2, y2)
-	}
-	height := plotHeight + plotLegend*len(all)
-	fmt.Fprintf(&s, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="sans-serif" font-size="12" fill="currentColor">`+"\n", plotWidth, height)
-	s.WriteString("<style>svg{color:#222}@media(prefers-color-scheme:dark){svg{color:#ddd}}</style>\n")
-	text(plotLeft, 22, "start", title)
+	p := svg.New(plotWidth, plotHeight+plotLegend*len(all))
+	p.Text(plotLeft, 22, "start", title)
 	for e := low; e <= high; e++ {
 		at := y(math.Pow(10, e))
-		line(plotLeft, at, plotLeft+plotInnerWidth, at)
-		text(plotLeft-8, at+4, "end", strconv.FormatFloat(math.Pow(10, e), 'f', max(0, -int(e)), 64))
+		p.Rule(plotLeft, at, plotLeft+plotInnerWidth, at)
+		p.Text(plotLeft-8, at+4, "end", strconv.FormatFloat(math.Pow(10, e), 'f', max(0, -int(e)), 64))
 	}
 	for _, tick := range []string{"0", "50", "90", "99", "99.9", "99.99", "99.999"} {
 		var share float64
 		fmt.Sscan(tick, &share)
 		if at := -math.Log10(1 - share/100); at <= nines {
-			line(x(at), plotTop, x(at), plotTop+plotInnerHeight)
-			text(x(at), plotTop+plotInnerHeight+18, "middle", tick+" %")
+			p.Rule(x(at), plotTop, x(at), plotTop+plotInnerHeight)
+			p.Text(x(at), plotTop+plotInnerHeight+18, "middle", tick+" %")
 		}
 	}
-	text(plotLeft, plotTop+plotInnerHeight+40, "start", "KL divergence in nats that this share of the predictions does not exceed")
+	p.Text(plotLeft, plotTop+plotInnerHeight+40, "start", "KL divergence in nats that this share of the predictions does not exceed")
 	for i, d := range all {
 		colour := plotColours[i%len(plotColours)]
-		var points strings.Builder
+		var places [][2]float64
 		for k := range plotPoints + 1 {
 			v := nines * float64(k) / plotPoints
-			fmt.Fprintf(&points, "%.1f,%.1f ", x(v), y(quantile(d.klds, 1-math.Pow(10, -v))))
+			places = append(places, [2]float64{x(v), y(quantile(d.klds, 1-math.Pow(10, -v)))})
 		}
-		fmt.Fprintf(&s, `<polyline fill="none" stroke="%s" stroke-width="2" points="%s"/>`+"\n", colour, strings.TrimSpace(points.String()))
-		at := float64(plotHeight + plotLegend*i)
-		fmt.Fprintf(&s, `<rect x="%d" y="%.0f" width="12" height="12" fill="%s"/>`+"\n", plotLeft, at, colour)
-		text(plotLeft+20, at+10, "start", fmt.Sprintf("%s: mean %.3g", names[i], d.kld.sum/float64(max(d.kld.n, 1))))
+		p.Line(places, colour, 1)
+		p.Legend(plotLeft, float64(plotHeight+plotLegend*i), colour, fmt.Sprintf("%s: mean %.3g", names[i], d.kld.sum/float64(max(d.kld.n, 1))))
 	}
-	s.WriteString("</svg>\n")
-	n, err := io.WriteString(w, s.String())
-	return int64(n), err
+	return p.WriteTo(w)
 }

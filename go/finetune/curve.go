@@ -2,12 +2,13 @@ package finetune
 
 import (
 	"encoding/csv"
-	"encoding/xml"
 	"fmt"
 	"io"
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/quern-llm/quern/go/internal/svg"
 )
 
 // WriteCSV writes what is known of each step as a table: step, loss, held-out loss, rate, norm of the gradient.
@@ -75,41 +76,50 @@ func WriteSVG(out io.Writer, title string, points []Point) (int64, error) {
 	if high <= low {
 		high = low + tick
 	}
-	c := chart{x: func(v float64) float64 { return left + innerWidth*v/last },
-		y: func(v float64) float64 { return top + innerHeight*(high-v)/(high-low) }}
-	c.begin(title)
+	x := func(v float64) float64 { return left + innerWidth*v/last }
+	y := func(v float64) float64 { return top + innerHeight*(high-v)/(high-low) }
+	p := svg.New(width, height)
+	p.Text(left, 22, "start", title)
 	for i := 0; ; i++ {
 		v := low + float64(i)*tick
 		if v > high+tick/2 {
 			break
 		}
-		c.rule(left, c.y(v), left+innerWidth, c.y(v))
-		c.text(left-8, c.y(v)+4, "end", strconv.FormatFloat(v, 'g', 4, 64))
+		p.Rule(left, y(v), left+innerWidth, y(v))
+		p.Text(left-8, y(v)+4, "end", strconv.FormatFloat(v, 'g', 4, 64))
 	}
 	stepTick := max(niceTick(last/6), 1)
 	for v := 0.0; v <= last; v += stepTick {
-		c.rule(c.x(v), top, c.x(v), top+innerHeight)
-		c.text(c.x(v), top+innerHeight+18, "middle", strconv.FormatFloat(v, 'f', 0, 64))
+		p.Rule(x(v), top, x(v), top+innerHeight)
+		p.Text(x(v), top+innerHeight+18, "middle", strconv.FormatFloat(v, 'f', 0, 64))
 	}
-	c.text(left+innerWidth, top+innerHeight+36, "end", "steps")
-	c.line(steps, losses, learntColour, smoothedOpacity)
-	c.line(steps, means, learntColour, 1)
-	c.line(heldSteps, held, heldColour, 1)
-	c.legend(0, learntColour, "loss of what is learnt, with its running mean")
+	p.Text(left+innerWidth, top+innerHeight+36, "end", "steps")
+	line := func(xs, ys []float64, colour string, opacity float64) { // of many values only some: the last of as many at a time
+		var places [][2]float64
+		each := len(xs)/mostPoints + 1
+		for i := range xs {
+			if i%each == each-1 || i == len(xs)-1 {
+				places = append(places, [2]float64{x(xs[i]), y(ys[i])})
+			}
+		}
+		p.Line(places, colour, opacity)
+	}
+	line(steps, losses, learntColour, smoothedOpacity)
+	line(steps, means, learntColour, 1)
+	line(heldSteps, held, heldColour, 1)
+	p.Legend(left, height-26, learntColour, "loss of what is learnt, with its running mean")
 	if len(held) > 0 {
-		c.legend(1, heldColour, "held-out loss")
+		p.Legend(left+300, height-26, heldColour, "held-out loss")
 		best := 0
 		for i, v := range held {
 			if v < held[best] {
 				best = i
 			}
 		}
-		fmt.Fprintf(&c.s, `<circle cx="%.1f" cy="%.1f" r="4" fill="%s"/>`+"\n", c.x(heldSteps[best]), c.y(held[best]), bestColour)
-		c.legend(2, bestColour, fmt.Sprintf("best: %.4g after %.0f steps", held[best], heldSteps[best]))
+		p.Dot(x(heldSteps[best]), y(held[best]), bestColour)
+		p.Legend(left+480, height-26, bestColour, fmt.Sprintf("best: %.4g after %.0f steps", held[best], heldSteps[best]))
 	}
-	c.s.WriteString("</svg>\n")
-	n, err := io.WriteString(out, c.s.String())
-	return int64(n), err
+	return p.WriteTo(out)
 }
 
 // niceTick returns 1, 2 or 5 times a power of ten, about v.
@@ -124,48 +134,4 @@ func niceTick(v float64) float64 {
 		}
 	}
 	return 10 * power
-}
-
-// A chart is a picture that is drawn.
-type chart struct {
-	s    strings.Builder
-	x, y func(float64) float64
-}
-
-func (c *chart) begin(title string) {
-	fmt.Fprintf(&c.s, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="sans-serif" font-size="12" fill="currentColor">`+"\n", width, height)
-	c.s.WriteString("<style>svg{color:#222}@media(prefers-color-scheme:dark){svg{color:#ddd}}</style>\n")
-	c.text(left, 22, "start", title)
-}
-
-func (c *chart) text(x, y float64, anchor, t string) {
-	fmt.Fprintf(&c.s, `<text x="%.1f" y="%.1f" text-anchor="%s">`, x, y, anchor)
-	_ = xml.EscapeText(&c.s, []byte(t)) // a strings.Builder has no errors
-	c.s.WriteString("</text>\n")
-}
-
-func (c *chart) rule(x1, y1, x2, y2 float64) {
-	fmt.Fprintf(&c.s, `<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="currentColor" stroke-opacity="0.2"/>`+"\n", x1, y1, x2, y2)
-}
-
-// line draws values, of many only some: the last of as many at a time.
-func (c *chart) line(xs, ys []float64, colour string, opacity float64) {
-	var points strings.Builder
-	each := len(xs)/mostPoints + 1
-	for i := range xs {
-		if i%each == each-1 || i == len(xs)-1 {
-			fmt.Fprintf(&points, "%.1f,%.1f ", c.x(xs[i]), c.y(ys[i]))
-		}
-	}
-	fmt.Fprintf(&c.s, `<polyline fill="none" stroke="%s" stroke-opacity="%g" stroke-width="2" points="%s"/>`+"\n",
-		colour, opacity, strings.TrimSpace(points.String()))
-}
-
-func (c *chart) legend(i int, colour, what string) {
-	x := float64(left + i*240)
-	if i == 1 {
-		x += 60
-	}
-	fmt.Fprintf(&c.s, `<rect x="%.0f" y="%d" width="12" height="12" fill="%s"/>`+"\n", x, height-26, colour)
-	c.text(x+20, height-16, "start", what)
 }
