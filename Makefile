@@ -3,7 +3,7 @@
 #	make help       this list
 #	make            what the build lacks, the C library, bin/quern
 #	make run        a story from the demo model inside, or more: MODEL=FILE PROMPT=TEXT N=TOKENS
-#	make mpi        bin/quern-mpi, with the MPI of this machine, by MPICC=mpicc: for "serve --ranks mpi"
+#	make mpi        bin/quern-mpi, with the MPI of this machine, by MPICC=mpicc: for "serve --ranks mpi", "finetune --ranks mpi"
 #	make test-mpi   that with mpirun: the same answers, and what happens when a process is lost
 #	make cluster    bin/quern-cluster, with UCX inside: for "serve --ranks host:port" and "rank"
 #	make test-cluster   that over this machine's network, and between network namespaces where root can make them
