@@ -58,88 +58,44 @@ func (a orAuto) Schema() field.Schema {
 	return field.Schema{"anyOf": []field.Schema{{"enum": []string{"auto"}}, a.Target.Schema()}}
 }
 
-// tuneSettings is the object hyperparameters.
-type tuneSettings struct {
-	batch, epochs int
-	rate          float32
+// members is an object of some members, of which any may be missing.
+type members struct {
+	want string
+	of   []field.Field
 }
 
-func (s *tuneSettings) fields() []field.Field {
-	return []field.Field{
-		field.Input("batch_size", orAuto{field.Integer(&s.batch, 1, 1<<16)}, "Examples of a step."),
-		field.Input("learning_rate_multiplier", orAuto{field.Float(&s.rate, 1e-4, 1e4)}, "The rate in relation to the usual one."),
-		field.Input("n_epochs", orAuto{field.Integer(&s.epochs, 1, 10_000)}, "How often all examples are learnt."),
-	}
-}
-
-const wantSettings = "an object with batch_size, learning_rate_multiplier, n_epochs"
-
-func (s *tuneSettings) Take(r *field.Reader) error { return takeMembers(r, wantSettings, s.fields()) }
-func (s *tuneSettings) Value() any                 { return nil }
-func (s *tuneSettings) Schema() field.Schema       { return membersSchema(wantSettings, s.fields()) }
-
-// takeMembers reads an object of these members.
-func takeMembers(r *field.Reader, want string, fields []field.Field) error {
-	return r.Members(want, func(name string) error {
-		i := slices.IndexFunc(fields, func(f field.Field) bool { return f.Names[0] == name })
+func (m members) Take(r *field.Reader) error {
+	return r.Members(m.want, func(name string) error {
+		i := slices.IndexFunc(m.of, func(f field.Field) bool { return f.Names[0] == name })
 		if i < 0 || r.Kind() == 'n' {
 			_, err := r.Raw()
 			return err
 		}
-		if err := fields[i].To.Take(r); err != nil {
+		if err := m.of[i].To.Take(r); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		return nil
 	})
 }
 
-func membersSchema(want string, fields []field.Field) field.Schema {
-	members := field.Schema{}
-	for _, f := range fields {
-		members[f.Names[0]] = f.To.Schema()
+func (m members) Value() any { return nil }
+
+func (m members) Schema() field.Schema {
+	properties := field.Schema{}
+	for _, f := range m.of {
+		properties[f.Names[0]] = f.To.Schema()
 	}
-	return field.Schema{"description": want, "type": "object", "properties": members}
+	return field.Schema{"description": m.want, "type": "object", "properties": properties}
 }
-
-// tuneMethod is the object method.
-type tuneMethod struct {
-	kind     string
-	settings *tuneSettings
-}
-
-// supervised is its member of that name.
-type supervised struct{ settings *tuneSettings }
-
-const (
-	wantMethod     = "an object with type, which is supervised, and supervised"
-	wantSupervised = "an object with hyperparameters"
-)
-
-func (m *tuneMethod) fields() []field.Field {
-	return []field.Field{
-		field.Input("type", field.OneOf(&m.kind, "supervised"), "How it is fine-tuned."),
-		field.Input("supervised", &supervised{m.settings}, "Settings of that."),
-	}
-}
-
-func (m *tuneMethod) Take(r *field.Reader) error { return takeMembers(r, wantMethod, m.fields()) }
-func (m *tuneMethod) Value() any                 { return nil }
-func (m *tuneMethod) Schema() field.Schema       { return membersSchema(wantMethod, m.fields()) }
-
-func (m *supervised) fields() []field.Field {
-	return []field.Field{field.Input("hyperparameters", m.settings, "As hyperparameters.")}
-}
-
-func (m *supervised) Take(r *field.Reader) error { return takeMembers(r, wantSupervised, m.fields()) }
-func (m *supervised) Value() any                 { return nil }
-func (m *supervised) Schema() field.Schema       { return membersSchema(wantSupervised, m.fields()) }
 
 // A tuneQuery is a request to create a fine-tuning job.
 type tuneQuery struct {
 	model, training, validation, suffix string
 
-	settings     tuneSettings
-	method       tuneMethod
+	batch, epochs int
+	rate          float32
+	kind          string // of the method
+
 	seed         int64
 	metadata     metadataField
 	integrations noIntegrations
@@ -156,10 +112,26 @@ func (noIntegrations) Take(r *field.Reader) error {
 func (noIntegrations) Value() any           { return []any{} }
 func (noIntegrations) Schema() field.Schema { return field.Schema{"type": "array", "maxItems": 0} }
 
-func newTuneQuery(*ask.Model) *tuneQuery {
-	q := &tuneQuery{seed: -1}
-	q.method.settings = &q.settings
-	return q
+func newTuneQuery(*ask.Model) *tuneQuery { return &tuneQuery{seed: -1} }
+
+// settings are the object hyperparameters.
+func (q *tuneQuery) settings() members {
+	return members{"an object with batch_size, learning_rate_multiplier, n_epochs", []field.Field{
+		field.Input("batch_size", orAuto{field.Integer(&q.batch, 1, 1<<16)}, "Examples of a step."),
+		field.Input("learning_rate_multiplier", orAuto{field.Float(&q.rate, 1e-4, 1e4)}, "The rate in relation to the usual one."),
+		field.Input("n_epochs", orAuto{field.Integer(&q.epochs, 1, 10_000)}, "How often all examples are learnt."),
+	}}
+}
+
+// method is the object method.
+func (q *tuneQuery) method() members {
+	supervised := members{"an object with hyperparameters", []field.Field{
+		field.Input("hyperparameters", q.settings(), "As hyperparameters."),
+	}}
+	return members{"an object with type, which is supervised, and supervised", []field.Field{
+		field.Input("type", field.OneOf(&q.kind, "supervised"), "How it is fine-tuned."),
+		field.Input("supervised", supervised, "Settings of that."),
+	}}
 }
 
 func (q *tuneQuery) Fields() []field.Field {
@@ -169,8 +141,8 @@ func (q *tuneQuery) Fields() []field.Field {
 			"A file that was uploaded with purpose=fine-tune: of an example in each line."),
 		field.Input("validation_file", field.Text(&q.validation),
 			"Another, of examples that are not learnt, by whose loss the best model is chosen; by default none: then it is that of the end."),
-		field.Input("method", &q.method, "How it is fine-tuned: supervised."),
-		field.Input("hyperparameters", &q.settings, "Settings, as method has them."),
+		field.Input("method", q.method(), "How it is fine-tuned: supervised."),
+		field.Input("hyperparameters", q.settings(), "Settings, as method has them."),
 		field.Input("seed", field.Integer(&q.seed, 0, 1<<31-1), "Of what is random: the same jobs with the same seed make the same model."),
 		field.Input("suffix", field.Text(&q.suffix), "A part of the name of the model, of at most 64 letters, digits and -_.; by default none."),
 		field.Input("metadata", &q.metadata, "Texts to be kept with the job, by name."),
@@ -201,7 +173,7 @@ func (s *API) createTuning(req *answer.Request) error {
 		if err != nil {
 			return nil, err
 		}
-		w := batch.Wishes{Epochs: q.settings.epochs, Examples: q.settings.batch, Rate: decimal(q.settings.rate), Seed: int(q.seed), Suffix: q.suffix}
+		w := batch.Wishes{Epochs: q.epochs, Examples: q.batch, Rate: decimal(q.rate), Seed: int(q.seed), Suffix: q.suffix}
 		if q.seed < 0 {
 			w.Seed = rand.IntN(1 << 31)
 		}

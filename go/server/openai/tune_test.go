@@ -1,0 +1,36 @@
+package openai
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/quern-llm/quern/go/server/field"
+)
+
+// Settings are read where OpenAI has had them at first, and where it has them now.
+func TestTuneSettings(t *testing.T) {
+	for body, want := range map[string]tuneQuery{
+		`{}`: {},
+		`{"hyperparameters": {"batch_size": 3, "n_epochs": "auto", "more": {}}}`:                            {batch: 3},
+		`{"method": {"type": "supervised", "supervised": {"hyperparameters": {"n_epochs": 2}}}}`:            {epochs: 2, kind: "supervised"},
+		`{"hyperparameters": null, "method": {"supervised": {"hyperparameters": {"batch_size": null}}}}`:    {},
+		`{"method": {"supervised": {"hyperparameters": {"learning_rate_multiplier": 0.1}}}, "suffix": "x"}`: {rate: 0.1, suffix: "x"},
+	} {
+		var q tuneQuery
+		if err := field.ReadSome([]byte(body), q.Fields()); err != nil || q.batch != want.batch || q.epochs != want.epochs || q.rate != want.rate ||
+			q.kind != want.kind || q.suffix != want.suffix {
+			t.Errorf("%s: %+v, %v", body, q, err)
+		}
+	}
+	for body, want := range map[string]string{
+		`{"method": {"supervised": {"hyperparameters": {"n_epochs": 0}}}}`: `supervised: hyperparameters: n_epochs: `,
+		`{"method": {"type": "dpo"}}`:                                      `type: `,
+		`{"hyperparameters": []}`:                                          `want an object with batch_size, learning_rate_multiplier, n_epochs`,
+		`{"hyperparameters": {"batch_size": "many"}}`:                      `want a number, or "auto"`,
+	} {
+		var q tuneQuery
+		if err := field.ReadSome([]byte(body), q.Fields()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", body, err, want)
+		}
+	}
+}
