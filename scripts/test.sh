@@ -74,7 +74,7 @@ if /usr/bin/python3 -c 'import numpy' 2>/dev/null; then
 	fi
 	stage "experiments of the lab, on the demo" lab
 else
-	skip "golden vectors are current" "no NumPy for /usr/bin/python3"
+	skip "golden vectors, objectives and gradients are current" "no NumPy for /usr/bin/python3"
 	skip "experiments of the lab, on the demo" "no NumPy for /usr/bin/python3"
 fi
 if /usr/bin/python3 -c 'import jinja2' 2>/dev/null; then
