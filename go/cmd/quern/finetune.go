@@ -50,6 +50,7 @@ type finetuneFlags struct {
 
 	made  func() (*model.File, error) // makes the model that is trained; nil: it is read
 	shape string                      // the file that it is made by
+	known *data.Set                   // the examples, which were read to make it, until they are planned; nil: they are not
 }
 
 // objectives are the words of --objective.

@@ -60,8 +60,10 @@ func (f *finetuneFlags) plan(cmd *cobra.Command, head *launch.Head, r *data.Rend
 
 // examples reads the examples, and those that are held out, of which there may be none.
 func (f *finetuneFlags) examples(read func([]string, data.Format) (*data.Set, error)) (learn, held *data.Set, err error) {
-	if learn, err = read(f.data, data.Format(f.format)); err != nil {
-		return nil, nil, err
+	if learn, f.known = f.known, nil; learn == nil {
+		if learn, err = read(f.data, data.Format(f.format)); err != nil {
+			return nil, nil, err
+		}
 	}
 	held = &data.Set{}
 	if len(f.held) > 0 {

@@ -112,6 +112,7 @@ func (f *trainFlags) begin(out io.Writer) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.config, err)
 	}
+	f.known = set
 	size, err := w.Size()
 	if err != nil {
 		return nil, err
