@@ -32,20 +32,25 @@ type witness struct {
 	} `json:"logits_top"`
 }
 
+// smallModels returns the paths of the small models of every architecture: those of the test data, and our own beside them.
+func smallModels(tb testing.TB) []string {
+	tb.Helper()
+	files, err := filepath.Glob(filepath.Join(testdata.Path(tb, "archs"), "*.gguf"))
+	if err != nil || len(files) == 0 {
+		tb.Fatalf("%d models: %v", len(files), err)
+	}
+	own, err := filepath.Glob("testdata/archs/*.gguf")
+	if err != nil || len(own) == 0 {
+		tb.Fatalf("%d models of our own: %v", len(own), err)
+	}
+	return append(files, own...)
+}
+
 // Every architecture gives the logits and the text of another implementation, on
 // small models with every kind of layer.
 func TestArchitectures(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join(testdata.Path(t, "archs"), "*.gguf"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%d models: %v", len(files), err)
-	}
-	own, err := filepath.Glob("testdata/archs/*.gguf") // that are not there
-	if err != nil {
-		t.Fatal(err)
-	}
-	files = append(files, own...)
 	seen := map[string]bool{}
-	for _, path := range files {
+	for _, path := range smallModels(t) {
 		name := strings.TrimSuffix(filepath.Base(path), ".gguf")
 		f, err := OpenFile(path)
 		if err != nil {

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/quern-llm/quern/go/internal/testdata"
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/model/arch"
 	"github.com/quern-llm/quern/go/model/nn"
@@ -25,17 +24,8 @@ var unshiftable = map[string]string{
 // Keys and values of the first layer depend on a token and its position alone. So after a shift they are as if the
 // tokens that are left had been evaluated at their new positions.
 func TestShiftedKeys(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join(testdata.Path(t, "archs"), "*.gguf"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%d models: %v", len(files), err)
-	}
-	own, err := filepath.Glob("testdata/archs/*.gguf") // that are not there
-	if err != nil {
-		t.Fatal(err)
-	}
-	files = append(files, own...)
 	compared := 0
-	for _, path := range files {
+	for _, path := range smallModels(t) {
 		f, err := OpenFile(path)
 		if err != nil {
 			t.Fatal(err)

@@ -172,15 +172,7 @@ func runWith(t *testing.T, all []*Model, adapter string) ([]hashes, error) {
 
 // archFiles returns the small models of all architectures that run alone.
 func archFiles(t *testing.T) []string {
-	files, err := filepath.Glob(filepath.Join(testdata.Path(t, "archs"), "*.gguf"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%d models: %v", len(files), err)
-	}
-	own, err := filepath.Glob("testdata/archs/*.gguf")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return slices.DeleteFunc(append(files, own...), func(path string) bool {
+	return slices.DeleteFunc(smallModels(t), func(path string) bool {
 		f, err := OpenFile(path)
 		if err != nil {
 			return false

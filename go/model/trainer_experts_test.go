@@ -13,20 +13,6 @@ import (
 	"github.com/quern-llm/quern/go/internal/testdata"
 )
 
-// smallModels returns the paths of the small models of every architecture.
-func smallModels(tb testing.TB) []string {
-	tb.Helper()
-	files, err := filepath.Glob(filepath.Join(testdata.Path(tb, "archs"), "*.gguf"))
-	if err != nil || len(files) == 0 {
-		tb.Fatalf("%d models: %v", len(files), err)
-	}
-	own, err := filepath.Glob("testdata/archs/*.gguf")
-	if err != nil || len(own) == 0 {
-		tb.Fatalf("%d models of our own: %v", len(own), err)
-	}
-	return append(files, own...)
-}
-
 // expertsOf returns the words by which the matrices of a model's experts are chosen.
 func expertsOf(tb testing.TB, path string) []string {
 	tb.Helper()

@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/quern-llm/quern/go/gguf"
-	"github.com/quern-llm/quern/go/internal/testdata"
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/mem"
 )
@@ -135,16 +134,8 @@ const wholeFile = "testdata/trained_whole.txt"
 // Gradients of all weights of small models of every architecture that can be trained are what differences of the loss are,
 // tensor by tensor. The others are refused in a line.
 func TestGradientOfAllWeightsOfEveryArchitecture(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join(testdata.Path(t, "archs"), "*.gguf"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%d models: %v", len(files), err)
-	}
-	own, err := filepath.Glob("testdata/archs/*.gguf")
-	if err != nil || len(own) == 0 {
-		t.Fatalf("%d models of our own: %v", len(own), err)
-	}
 	var lines []string
-	for _, path := range append(files, own...) {
+	for _, path := range smallModels(t) {
 		name := strings.TrimSuffix(filepath.Base(path), ".gguf")
 		t.Run(name, func(t *testing.T) {
 			tr, err := wholeTrainer(t, path, Whole{}, 1)
