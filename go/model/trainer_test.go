@@ -100,6 +100,14 @@ func along(outcomes [][]float64) ([][]float64, error) {
 	return by, nil
 }
 
+func normOf(x []float32) float64 {
+	sum := 0.0
+	for _, v := range x {
+		sum += float64(v) * float64(v)
+	}
+	return math.Sqrt(sum)
+}
+
 // differs compares the gradient, along each matrix of the adapter by itself, with differences of the loss, and returns the
 // largest difference as a share of the whole gradient's norm, and the name of that matrix.
 func differs(tb testing.TB, t *Trainer, texts []Text) (most float64, where string) {
@@ -108,16 +116,9 @@ func differs(tb testing.TB, t *Trainer, texts []Text) (most float64, where strin
 	if err := t.Descend(texts, along, nil); err != nil {
 		tb.Fatal(err)
 	}
-	norm := func(x []float32) float64 {
-		sum := 0.0
-		for _, v := range x {
-			sum += float64(v) * float64(v)
-		}
-		return math.Sqrt(sum)
-	}
 	numbers := a.Numbers()
 	gradient, was := slices.Clone(a.Gradient()), slices.Clone(numbers)
-	total, at := norm(gradient), 0
+	total, at := normOf(gradient), 0
 	if total == 0 {
 		tb.Fatal("no gradient at all")
 	}
@@ -134,7 +135,7 @@ func differs(tb testing.TB, t *Trainer, texts []Text) (most float64, where strin
 				at += part.n
 				continue
 			}
-			length := norm(own)
+			length := normOf(own)
 			if length == 0 {
 				tb.Errorf("%s%s has no gradient", name, part.name)
 				at += part.n

@@ -43,14 +43,6 @@ func wholeTrainer(tb testing.TB, path string, w Whole, threads int) (*Trainer, e
 	return t, nil
 }
 
-func normOf(x []float32) float64 {
-	sum := 0.0
-	for _, v := range x {
-		sum += float64(v) * float64(v)
-	}
-	return math.Sqrt(sum)
-}
-
 // A slope is how the loss changes along some numbers of a tensor.
 type slope struct {
 	name               string
