@@ -57,16 +57,7 @@ func TestGradientOfExperts(t *testing.T) {
 			servesWhatIsTrained(t, m, tr)
 		})
 	}
-	slices.Sort(lines)
-	got := strings.Join(lines, "")
-	if *updateTrained {
-		if err := os.WriteFile(trainedExpertsFile, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if want, err := os.ReadFile(trainedExpertsFile); err != nil || got != string(want) {
-		t.Errorf("what is trained differs from %s, which -update-trained writes (%v):\n%s", trainedExpertsFile, err, got)
-	}
+	isListed(t, trainedExpertsFile, lines)
 }
 
 // servesWhatIsTrained writes an adapter and opens it as a server does: it has the matrices that passes of training multiply

@@ -178,6 +178,21 @@ func differs(tb testing.TB, t *Trainer, texts []Text) (most float64, where strin
 	return most, where
 }
 
+// isListed compares lines of what is trained, in any order, with a file, which -update-trained writes.
+func isListed(t *testing.T, path string, lines []string) {
+	t.Helper()
+	slices.Sort(lines)
+	got := strings.Join(lines, "")
+	if *updateTrained {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want, err := os.ReadFile(path); err != nil || got != string(want) {
+		t.Errorf("what is trained differs from %s, which -update-trained writes (%v):\n%s", path, err, got)
+	}
+}
+
 // trainedFile says of each small model whether it is trained, or the error that refuses it.
 const trainedFile = "testdata/trained.txt"
 
@@ -202,19 +217,7 @@ func TestGradientOfEveryArchitecture(t *testing.T) {
 			servesWhatIsTrained(t, m, tr)
 		})
 	}
-	slices.Sort(lines)
-	if *updateTrained {
-		if err := os.WriteFile(trainedFile, []byte(strings.Join(lines, "")), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(trainedFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := strings.Join(lines, ""); got != string(want) {
-		t.Errorf("what is trained differs from %s, which -update-trained writes:\n%s", trainedFile, got)
-	}
+	isListed(t, trainedFile, lines)
 }
 
 // llamaFile is a model of two layers, of several quantized types.

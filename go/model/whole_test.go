@@ -148,19 +148,7 @@ func TestGradientOfAllWeightsOfEveryArchitecture(t *testing.T) {
 			}
 		})
 	}
-	slices.Sort(lines)
-	if *updateTrained {
-		if err := os.WriteFile(wholeFile, []byte(strings.Join(lines, "")), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(wholeFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := strings.Join(lines, ""); got != string(want) {
-		t.Errorf("what is trained differs from %s, which -update-trained writes:\n%s", wholeFile, got)
-	}
+	isListed(t, wholeFile, lines)
 }
 
 // typed returns a Whole whose matrices have a type.
