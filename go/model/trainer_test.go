@@ -223,35 +223,43 @@ func TestGradientOfEveryArchitecture(t *testing.T) {
 // llamaFile is a model of two layers, of several quantized types.
 var llamaFile = filepath.Join(golden, "tiny-llama-mixed.gguf")
 
-// Gradients are the same bytes for any number of threads and each instruction set.
-func TestGradientIsTheSameEverywhere(t *testing.T) {
+// sameEverywhere compares what is computed with each instruction set, by one thread and by several.
+func sameEverywhere(t *testing.T, what string, compute func(threads int) []byte) {
+	t.Helper()
 	defer kernel.Init(kernel.CPU())
-	for _, path := range []string{llamaFile, testdata.Path(t, "archs/modern-bert.gguf"), testdata.Path(t, "archs/gpt-oss.gguf")} {
-		var want []byte
-		for _, isa := range kernel.Ladder(kernel.CPU()) {
-			kernel.Init(isa)
-			for threads := range 3 {
-				m, tr, err := trainer(t, path, LoRA{Rank: 5, Alpha: 4}, threads+1)
-				if err != nil {
-					t.Fatal(err)
-				}
-				var outcomes [][]float64
-				judge := func(x [][]float64) ([][]float64, error) {
-					outcomes = x
-					return along(x)
-				}
-				if err := tr.Descend(someTexts(m.Config), judge, nil); err != nil {
-					t.Fatal(err)
-				}
-				got := fmt.Appendf(nil, "%x %x", outcomes, tr.Adapter.Gradient())
-				if want == nil {
-					want = got
-				}
-				if !bytes.Equal(got, want) {
-					t.Errorf("%s, %v, %d threads: other gradients", path, isa, threads+1)
-				}
+	var want []byte
+	for _, isa := range kernel.Ladder(kernel.CPU()) {
+		kernel.Init(isa)
+		for threads := 1; threads <= 3; threads++ {
+			got := compute(threads)
+			if want == nil {
+				want = got
+			}
+			if !bytes.Equal(got, want) {
+				t.Errorf("%s, %v, %d threads: other gradients", what, isa, threads)
 			}
 		}
+	}
+}
+
+// Gradients are the same bytes for any number of threads and each instruction set.
+func TestGradientIsTheSameEverywhere(t *testing.T) {
+	for _, path := range []string{llamaFile, testdata.Path(t, "archs/modern-bert.gguf"), testdata.Path(t, "archs/gpt-oss.gguf")} {
+		sameEverywhere(t, path, func(threads int) []byte {
+			m, tr, err := trainer(t, path, LoRA{Rank: 5, Alpha: 4}, threads)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var outcomes [][]float64
+			judge := func(x [][]float64) ([][]float64, error) {
+				outcomes = x
+				return along(x)
+			}
+			if err := tr.Descend(someTexts(m.Config), judge, nil); err != nil {
+				t.Fatal(err)
+			}
+			return fmt.Appendf(nil, "%x %x", outcomes, tr.Adapter.Gradient())
+		})
 	}
 }
 

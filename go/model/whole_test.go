@@ -209,29 +209,18 @@ func TestWholeModelIsWhatIsWritten(t *testing.T) {
 
 // Gradients of all weights are the same bytes for any number of threads and each instruction set.
 func TestWholeGradientIsTheSameEverywhere(t *testing.T) {
-	defer kernel.Init(kernel.CPU())
 	for _, typ := range []gguf.Type{gguf.F32, gguf.Q4_K} {
-		var want []byte
-		for _, isa := range kernel.Ladder(kernel.CPU()) {
-			kernel.Init(isa)
-			for threads := range 3 {
-				tr, err := wholeTrainer(t, llamaFile, typed(typ), threads+1)
-				if err != nil {
-					t.Fatal(err)
-				}
-				loss, err := tr.Gradient(someTexts(tr.m.Config), nil)
-				if err != nil {
-					t.Fatal(err)
-				}
-				got := fmt.Appendf(nil, "%x %x", loss, tr.Adapter.Gradient())
-				if want == nil {
-					want = got
-				}
-				if !bytes.Equal(got, want) {
-					t.Errorf("%v, %v, %d threads: other gradients", typ, isa, threads+1)
-				}
+		sameEverywhere(t, typ.String(), func(threads int) []byte {
+			tr, err := wholeTrainer(t, llamaFile, typed(typ), threads)
+			if err != nil {
+				t.Fatal(err)
 			}
-		}
+			loss, err := tr.Gradient(someTexts(tr.m.Config), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return fmt.Appendf(nil, "%x %x", loss, tr.Adapter.Gradient())
+		})
 	}
 }
 
