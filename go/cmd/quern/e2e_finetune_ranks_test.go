@@ -33,7 +33,7 @@ func TestMPIFinetune(t *testing.T) {
 		if len(line) > 1 {
 			cmd.Args = append(cmd.Args, "--ranks", "mpi")
 		}
-		cmd.Dir = dir
+		cmd.Dir, cmd.Env = dir, mpiEnvironment()
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%v: %v\n%s", cmd.Args, err, out)
 		}

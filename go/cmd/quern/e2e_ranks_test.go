@@ -199,6 +199,12 @@ func TestDoctorRanks(t *testing.T) {
 // mpiProgram is a quern-mpi to test, with mpirun in the path: "make test-mpi" names it.
 var mpiProgram = os.Getenv("QUERN_MPI")
 
+// mpiEnvironment returns the environment of mpirun: Open MPI refuses root, and more processes than cores, without it.
+func mpiEnvironment() []string {
+	return append(cleanEnvironment(), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
+		"OMPI_MCA_rmaps_base_oversubscribe=1", "PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe")
+}
+
 // serveMPI starts an MPI job with a model for each process, and reports whether it is ready: else it has ended.
 func serveMPI(t *testing.T, models ...string) (s *service, ready bool) {
 	t.Helper()
@@ -212,8 +218,7 @@ func serveMPI(t *testing.T, models ...string) (s *service, ready bool) {
 		args = append(args, "-np", "1", mpiProgram, "serve", "-m", m, "--ranks", "mpi", "--host", socket, "-t", "1")
 	}
 	s = newService(t, socket, exec.Command(mpirun, args...))
-	s.cmd.Env = append(cleanEnvironment(), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
-		"OMPI_MCA_rmaps_base_oversubscribe=1", "PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe") // more processes than cores
+	s.cmd.Env = mpiEnvironment()
 	s.cmd.Stdout = s.log
 	s.start()
 	t.Cleanup(func() {
