@@ -1,11 +1,8 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
 	"encoding/xml"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -39,15 +36,7 @@ func TestBenchProfile(t *testing.T) {
 	picture := filepath.Join(t.TempDir(), "profile.svg")
 	measured := func(args ...string) []byte {
 		t.Helper()
-		cmd := newBenchCommand()
-		cmd.SetArgs(doubleDashes(cmd, append([]string{"--profile", "-m", path, "-p", "8", "-n", "3", "-r", "2", "-t", "2"}, args...)))
-		var out bytes.Buffer
-		cmd.SetOut(&out)
-		cmd.SetErr(io.Discard)
-		if err := cmd.ExecuteContext(context.Background()); err != nil {
-			t.Fatal(err)
-		}
-		return out.Bytes()
+		return benched(t, append([]string{"--profile", "-m", path, "-p", "8", "-n", "3", "-r", "2", "-t", "2"}, args...)...)
 	}
 	var rows []bench.ProfileResult
 	if err := json.Unmarshal(measured("-o", "json", "--plot", picture), &rows); err != nil {

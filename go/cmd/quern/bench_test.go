@@ -196,20 +196,26 @@ func TestSynthCommand(t *testing.T) {
 	}
 }
 
+// benched returns what "quern bench" prints.
+func benched(t *testing.T, args ...string) []byte {
+	t.Helper()
+	cmd := newBenchCommand()
+	cmd.SetArgs(doubleDashes(cmd, args))
+	var out bytes.Buffer
+	cmd.SetOut(&out)
+	cmd.SetErr(io.Discard)
+	if err := cmd.ExecuteContext(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
 // The tiny model, measured in every format.
 func TestBenchRun(t *testing.T) {
 	path := tinyModel(t)
 	measured := func(args ...string) []byte {
 		t.Helper()
-		cmd := newBenchCommand()
-		cmd.SetArgs(doubleDashes(cmd, append([]string{"-m", path, "-p", "8", "-n", "2", "-r", "2", "-t", "1"}, args...)))
-		var out bytes.Buffer
-		cmd.SetOut(&out)
-		cmd.SetErr(io.Discard)
-		if err := cmd.ExecuteContext(context.Background()); err != nil {
-			t.Fatal(err)
-		}
-		return out.Bytes()
+		return benched(t, append([]string{"-m", path, "-p", "8", "-n", "2", "-r", "2", "-t", "1"}, args...)...)
 	}
 
 	var results []bench.Result

@@ -1,10 +1,7 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
-	"io"
 	"strings"
 	"testing"
 
@@ -16,15 +13,7 @@ func TestBenchTrain(t *testing.T) {
 	path := tinyModel(t)
 	measured := func(args ...string) []byte {
 		t.Helper()
-		cmd := newBenchCommand()
-		cmd.SetArgs(doubleDashes(cmd, append([]string{"-m", path, "-r", "2", "-t", "1", "--rank", "4"}, args...)))
-		var out bytes.Buffer
-		cmd.SetOut(&out)
-		cmd.SetErr(io.Discard)
-		if err := cmd.ExecuteContext(context.Background()); err != nil {
-			t.Fatal(err)
-		}
-		return out.Bytes()
+		return benched(t, append([]string{"-m", path, "-r", "2", "-t", "1", "--rank", "4"}, args...)...)
 	}
 	var rows []bench.TrainResult
 	if err := json.Unmarshal(measured("--train", "8,70", "-o", "json"), &rows); err != nil {
