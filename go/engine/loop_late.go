@@ -60,8 +60,11 @@ func (m *masking) help(n int) {
 }
 
 // await waits until all masks are there, for lateTime at most. It does not wait with those that others are before: after a
-// part of the time each of the rest has a goroutine of its own.
+// part of the time each of the rest has a goroutine of its own. nil has none.
 func (m *masking) await() {
+	if m == nil {
+		return
+	}
 	for _, wait := range [...]time.Duration{lateTime / 4, lateTime * 3 / 4} {
 		t := time.NewTimer(wait)
 		select {
@@ -111,9 +114,6 @@ func (m *masks) wait() {
 
 // awaitAll waits for the masks of the pass, for lateTime at most.
 func (l *Loop) awaitAll(steps []step) {
-	if l.masking == nil {
-		return
-	}
 	l.masking.await()
 	for i := range steps {
 		steps[i].late = !steps[i].masks.ready()

@@ -23,9 +23,7 @@ func (l *Loop) pass() {
 	clear(steps)
 	took, err := l.forward(steps)
 	if err != nil { // ErrStopped or ErrDamaged: tokens were validated by Submit
-		if l.masking != nil {
-			l.masking.await()
-		}
+		l.masking.await()
 		for i := range steps {
 			steps[i].masks.wait()
 		}

@@ -339,12 +339,18 @@ type TunedModel struct {
 
 // Tuned returns a model that a job of an owner has made, by its name, unless its file was deleted.
 func (s *Store) Tuned(owner, name string) (TunedModel, bool) {
-	for _, m := range s.TunedModels(owner) {
-		if m.Name == name {
-			return m, true
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, o := range s.tunings {
+		if t := &o.Value; o.Owner == owner && t.Tuning.Tuned != nil && *t.Tuning.Tuned == name && s.files[t.Adapter] != nil {
+			return s.tunedModel(t), true
 		}
 	}
 	return TunedModel{}, false
+}
+
+func (s *Store) tunedModel(t *tuning) TunedModel {
+	return TunedModel{*t.Tuning.Tuned, t.Model, s.path(t.Adapter + ".data"), t.Created}
 }
 
 // TunedModels returns the models that jobs of an owner have made, newest first.
@@ -353,7 +359,7 @@ func (s *Store) TunedModels(owner string) (list []TunedModel) {
 	defer s.mu.Unlock()
 	for _, t := range sorted(s.tunings, owner) {
 		if t.Tuning.Tuned != nil && s.files[t.Adapter] != nil {
-			list = append(list, TunedModel{*t.Tuning.Tuned, t.Model, s.path(t.Adapter + ".data"), t.Created})
+			list = append(list, s.tunedModel(&t))
 		}
 	}
 	return list

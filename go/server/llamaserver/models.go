@@ -151,13 +151,14 @@ func (s *API) listModels(req *answer.Request) error {
 		return err
 	}
 	list := modelList{Object: "list", Data: []modelEntry{}, Models: []modelCard{}}
+	tuned := s.tuned(req)
 	for _, st := range s.List.Set.List() {
 		m, _ := s.List.Describe(st)
 		list.Data, list.Models = append(list.Data, s.listed(st)), append(list.Models, cardOf(m))
 		for _, a := range m.LoRA.All() {
 			list.Data = append(list.Data, adapterModel(m, a))
 		}
-		for _, t := range s.tuned(req) {
+		for _, t := range tuned {
 			if t.Base == st.Names[0] {
 				list.Data = append(list.Data, tunedModel(s.listed(st), t))
 			}
@@ -218,12 +219,13 @@ func (s *API) oneModel(req *answer.Request) error {
 		sendModel(req, downloadEntry(d))
 		return nil
 	}
+	tuned := s.tuned(req)
 	for _, st := range s.List.Set.List() {
 		if slices.Contains(st.Names, id) {
 			sendModel(req, s.listed(st))
 			return nil
 		}
-		for _, t := range s.tuned(req) {
+		for _, t := range tuned {
 			if t.Name == id && t.Base == st.Names[0] {
 				sendModel(req, tunedModel(s.listed(st), t))
 				return nil
