@@ -371,9 +371,9 @@ func (l *Loop) isSlot(slot int) error {
 }
 
 // fingerprint is a hash of everything that determines the state of a text: the configuration, with its
-// rotations and norms; the types of keys and values; the groups of state and their memory layout; the channel
-// factors, which depend on all of the weights; and the name, shape, offset and first bytes of each tensor, or
-// the checksums of a packed file.
+// rotations and norms; the types of keys and values; the groups of state and their memory layout, of each rank in turn;
+// the channel factors, which depend on all of the weights, of each rank as well; and the name, shape, offset and first
+// bytes of each tensor, or the checksums of a packed file.
 func (e *Engine) fingerprint() []byte {
 	e.printed.Do(func() {
 		h := sha256.New()
@@ -382,7 +382,7 @@ func (e *Engine) fingerprint() []byte {
 		cfg.Media = false // the state of a text is the same
 		fmt.Fprintf(h, "%+v\n%d %v %+v\n", cfg, unitsVersion, e.KVName(), e.kv.Layout())
 		if e.lead != nil {
-			fmt.Fprintf(h, "ranks %v\n", e.lead.UnitsOfRanks())
+			fmt.Fprintf(h, "ranks %v %x\n", e.lead.UnitsOfRanks(), e.lead.ComputedHashes())
 		}
 		for _, t := range e.file.GGUF.Tensors {
 			fmt.Fprintf(h, "%q %v %v %d\n", t.Name, t.Type, t.Dims, t.Offset)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -195,14 +196,14 @@ func TestSlotFileKnowsTheConfiguration(t *testing.T) {
 }
 
 // The factors of channels follow from all of the weights, of which the fingerprint has the
-// first bytes only.
+// first bytes only. Of a divided model each rank has those of its heads.
 func TestSlotFileKnowsTheFactors(t *testing.T) {
-	raw, err := os.ReadFile(testdata.Path(t, "archs/llama.gguf"))
+	whole, err := os.ReadFile(testdata.Path(t, "archs/llama.gguf"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	whole := slices.Clone(raw)
-	f, err := gguf.Parse(raw)
+	other := slices.Clone(whole)
+	f, err := gguf.Parse(other)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,22 +211,32 @@ func TestSlotFileKnowsTheFactors(t *testing.T) {
 	if !ok || x.Type != gguf.F16 || len(x.Data) <= 4096 {
 		t.Fatalf("%+v", x.Dims)
 	}
-	last := x.Data[len(x.Data)-4*int(x.Dims[0]):] // two rows
+	last := x.Data[len(x.Data)-4*int(x.Dims[0]):] // two rows, which the last rank has
 	for i := 1; i < len(last); i += 2 {
 		last[i] += 7 << 2 // times 128
 	}
-	prints := map[string]bool{}
-	for _, kv := range []kvcache.Type{kvcache.I16, kvcache.F32} {
-		for _, b := range [][]byte{whole, raw} {
-			path := filepath.Join(t.TempDir(), "m.gguf")
-			if err := os.WriteFile(path, b, 0o600); err != nil {
-				t.Fatal(err)
+	for _, n := range []int{1, 2} {
+		prints := map[string]string{}
+		for name, kv := range map[string]kvcache.Type{"integers": kvcache.I16, "floats": kvcache.F32} {
+			for i, b := range [][]byte{whole, whole, other} {
+				path := filepath.Join(t.TempDir(), "m.gguf")
+				if err := os.WriteFile(path, b, 0o600); err != nil {
+					t.Fatal(err)
+				}
+				c := Config{KV: kvcache.Both(kv)}
+				if n > 1 {
+					c.Ranks = divided(t, path, n)
+				}
+				prints[fmt.Sprintf("%s %d", name, i)] = string(openLoop(t, path, c, LoopConfig{}).e.fingerprint())
 			}
-			prints[string(openLoop(t, path, Config{KV: kvcache.Both(kv)}, LoopConfig{}).e.fingerprint())] = true
 		}
-	}
-	if len(prints) != 3 { // floats have no factors
-		t.Errorf("%d fingerprints, want 3", len(prints))
+		different := map[string]bool{}
+		for _, p := range prints {
+			different[p] = true
+		}
+		if len(different) != 3 || prints["integers 0"] != prints["integers 1"] || prints["floats 0"] != prints["floats 2"] { // floats have no factors
+			t.Errorf("%d ranks: %d fingerprints, want 3: %x", n, len(different), prints)
+		}
 	}
 }
 

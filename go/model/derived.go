@@ -1,6 +1,8 @@
 package model
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"runtime"
 	"slices"
@@ -107,11 +109,20 @@ func (w *weights) Floats(name string, n int) []float32 {
 }
 
 // Computed returns the values that the architecture computed from the weights, in the order of its requests.
-// Keys and values depend on them.
+// Keys and values depend on them. A rank has those of its own part.
 func (m *Model) Computed() [][]float32 {
 	var all [][]float32
 	for _, v := range m.weights.made {
 		all = append(all, v.v)
 	}
 	return all
+}
+
+// ComputedHash returns a hash of them.
+func (m *Model) ComputedHash() []byte {
+	h := sha256.New()
+	for _, v := range m.Computed() {
+		binary.Write(h, binary.LittleEndian, v) // a hash takes all
+	}
+	return h.Sum(nil)
 }

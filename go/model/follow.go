@@ -280,6 +280,7 @@ func (f *Follower) load(ctx context.Context) (has holding, err error) {
 	for _, g := range f.model.Layout {
 		has.Units = append(has.Units, g.Bytes)
 	}
+	has.Computed = f.model.ComputedHash()
 	return has, nil
 }
 

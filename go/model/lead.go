@@ -79,8 +79,9 @@ type invitation struct {
 
 // A holding is what a rank has when its part of the model is there.
 type holding struct {
-	Free  uint64 // bytes for keys and values
-	Units []int  // bytes of a unit of each group
+	Free     uint64 // bytes for keys and values
+	Units    []int  // bytes of a unit of each group
+	Computed []byte // Model.ComputedHash
 }
 
 // limits are the sizes of the state that ranks have alike.
@@ -140,6 +141,7 @@ type Lead struct {
 	told  time.Time // when the others were told something
 	asked uint32    // the number of the last question: answers to others, which nobody waited for, are dropped
 	bytes [][]int   // by rank, of a unit of each group
+	made  [][]byte  // by rank, the hash of what it computed from its weights; that of rank 0 is empty
 
 	mu    sync.Mutex // of what is noted
 	noted []byte     // a msgUnits
@@ -181,7 +183,7 @@ func (s *Survey) Invite(ctx context.Context, version string, u Use) (*Lead, erro
 // this layout, are those that all others have memory for.
 func (l *Lead) Loaded(ctx context.Context, mine kvcache.Layout) (least uint64, err error) {
 	least = math.MaxInt64
-	l.bytes = [][]int{{}}
+	l.bytes, l.made = [][]int{{}}, [][]byte{{}}
 	for _, g := range mine {
 		l.bytes[0] = append(l.bytes[0], g.Bytes)
 	}
@@ -198,7 +200,7 @@ func (l *Lead) Loaded(ctx context.Context, mine kvcache.Layout) (least uint64, e
 				least = has.Free / theirs * uint64(g.Bytes)
 			}
 		}
-		l.bytes = append(l.bytes, has.Units)
+		l.bytes, l.made = append(l.bytes, has.Units), append(l.made, has.Computed)
 		return nil
 	})
 	return least, err

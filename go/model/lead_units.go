@@ -63,6 +63,9 @@ func (l *Lead) UnitBytes(group int) (n int) {
 // UnitsOfRanks returns the bytes of a unit of each group, by rank.
 func (l *Lead) UnitsOfRanks() [][]int { return l.bytes }
 
+// ComputedHashes returns Model.ComputedHash of each rank but this one, whose is empty.
+func (l *Lead) ComputedHashes() [][]byte { return l.made }
+
 // Parts cuts memory for what all ranks have in a unit into the parts of each.
 func (l *Lead) Parts(group int, whole []byte) (parts [][]byte) {
 	for _, of := range l.bytes {
