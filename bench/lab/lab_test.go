@@ -131,26 +131,13 @@ func TestSiblings(t *testing.T) {
 	}
 }
 
-func TestCounters(t *testing.T) {
-	const zone = "sys/class/powercap/intel-rapl:"
+func TestTemperature(t *testing.T) {
 	files := fstest.MapFS{
-		zone + "0/name":                        {Data: []byte("package-0\n")},
-		zone + "0/energy_uj":                   {Data: []byte("1500000\n")},
-		zone + "1/name":                        {Data: []byte("core\n")},
-		zone + "1/energy_uj":                   {Data: []byte("700000\n")},
-		zone + "2/name":                        {Data: []byte("dram\n")},
-		zone + "2/energy_uj":                   {Data: []byte("250000\n")},
 		"sys/class/thermal/thermal_zone0/temp": {Data: []byte("41000\n")},
 		"sys/class/thermal/thermal_zone1/temp": {Data: []byte("63500\n")},
 	}
-	if j, err := joules(files); err != nil || j != 1.75 {
-		t.Errorf("%v J, %v", j, err)
-	}
 	if d, err := temperature(files); err != nil || d != 63.5 {
 		t.Errorf("%v degrees, %v", d, err)
-	}
-	if _, err := joules(fstest.MapFS{}); err == nil {
-		t.Error("joules of nothing")
 	}
 	if _, err := temperature(fstest.MapFS{}); err == nil {
 		t.Error("a temperature of nothing")

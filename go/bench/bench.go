@@ -72,7 +72,7 @@ func (p *Plan) Run(ctx context.Context, out Output) error {
 		b.rows = p.curvePrinter(out)
 		lines = b.rows
 	default:
-		b.rows = newPrinter(out, table[Result]{p.columns(out.Roofline), (*Result).footer})
+		b.rows = newPrinter(out, table[Result]{p.columns(out), (*Result).footer})
 		lines = b.rows
 	}
 	if err := lines.begin(); err != nil {
@@ -218,6 +218,10 @@ func (b *run) sample(ctx context.Context, eng *engine.Engine, seq *engine.Sequen
 	if b.plan.Profile {
 		eng.Measure(true) // reset until the next case
 	}
+	before, err := b.energy()
+	if err != nil {
+		return err
+	}
 	for range b.plan.Repeats {
 		start := time.Now()
 		if err := b.evaluate(ctx, eng, seq, c.Prompt, c.Gen, batch, vocab); err != nil {
@@ -226,7 +230,21 @@ func (b *run) sample(ctx context.Context, eng *engine.Engine, seq *engine.Sequen
 		r.sample(uint64(time.Since(start).Nanoseconds()))
 		seq.Truncate(c.Depth)
 	}
-	return nil
+	after, err := b.energy()
+	if b.plan.Energy != nil {
+		each := (after - before) / float64(b.plan.Repeats*(c.Prompt+c.Gen))
+		r.Joules = &each
+	}
+	return err
+}
+
+// energy returns the joules that the machine has used since its meter was made.
+func (b *run) energy() (float64, error) {
+	if b.plan.Energy == nil {
+		return 0, nil
+	}
+	used, err := b.plan.Energy.Read()
+	return used.Sum(), err
 }
 
 // evaluate appends a prompt, batch tokens at a time, and then gen tokens one by one.

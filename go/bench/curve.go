@@ -29,7 +29,7 @@ func (p *Plan) curvePrinter(out Output) *curvePrinter {
 			c.name, c.width, c.left, func(r *CurveResult) string { return c.value(&r.Result) },
 		})
 	}
-	columns := p.columns(out.Roofline)
+	columns := p.columns(out)
 	at := slices.IndexFunc(columns, func(c resultColumn) bool { return c.name == "t/s" }) + 1
 	for _, c := range columns[:at] {
 		add(c)

@@ -28,6 +28,7 @@ type Plan struct {
 	Picture func(draw func(io.Writer) (int64, error)) error
 
 	Machine *machine.Machine
+	Energy  *machine.EnergyMeter // nil: it cannot be read, or was not asked for
 	Open    func(model string) (*model.File, error)
 	Load    func(file *model.File, s Setup, ctx int) (e *engine.Engine, done func() error, err error) // for ctx positions; the engine takes ownership of file
 }
@@ -40,6 +41,7 @@ type Output struct {
 	W        io.Writer
 	Format   string // one of Formats
 	Roofline bool   // measure the roofline, and report results relative to it
+	Energy   bool   // report the energy of each token, of the tests of a Plan that are speeds
 	Commit   string // that this program was built from
 }
 

@@ -26,8 +26,8 @@ type table[R any] struct {
 	footer  func(last *R) string
 }
 
-// newPrinter returns the printer of out. Pointer fields belong to the roofline; without
-// it, CSV omits them.
+// newPrinter returns the printer of out. Pointer fields belong to the roofline, or to the energy if
+// that is their tag; without it, CSV omits them.
 func newPrinter[R any](out Output, t table[R]) printer[R] {
 	switch out.Format {
 	case "json":
@@ -35,7 +35,7 @@ func newPrinter[R any](out Output, t table[R]) printer[R] {
 	case "jsonl":
 		return &jsonlPrinter[R]{enc: json.NewEncoder(out.W)}
 	case "csv":
-		return &csvPrinter[R]{w: csv.NewWriter(out.W), roofline: out.Roofline}
+		return &csvPrinter[R]{w: csv.NewWriter(out.W), roofline: out.Roofline, energy: out.Energy}
 	}
 	return &mdPrinter[R]{w: out.W, table: t}
 }
@@ -77,8 +77,8 @@ func (p *jsonlPrinter[R]) row(r *R) error { return p.enc.Encode(r) }
 func (p *jsonlPrinter[R]) end() error     { return nil }
 
 type csvPrinter[R any] struct {
-	w        *csv.Writer
-	roofline bool
+	w                *csv.Writer
+	roofline, energy bool
 }
 
 func (p *csvPrinter[R]) begin() error {
@@ -107,7 +107,11 @@ func (p *csvPrinter[R]) fields(r *R) (names, values []string) {
 	v := reflect.ValueOf(r).Elem()
 	for _, f := range reflect.VisibleFields(v.Type()) {
 		kind := f.Type.Kind()
-		if f.Anonymous || kind == reflect.Slice || kind == reflect.Pointer && !p.roofline {
+		shown := p.roofline
+		if f.Tag.Get("bench") == "energy" {
+			shown = p.energy
+		}
+		if f.Anonymous || kind == reflect.Slice || kind == reflect.Pointer && !shown {
 			continue
 		}
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")

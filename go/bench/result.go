@@ -61,6 +61,9 @@ type Result struct {
 	Int8GMACs    *float64 `json:"int8_gmacs,omitempty"` // measured, 1e9 multiply-adds per second
 	RoofTS       *float64 `json:"roof_ts,omitempty"`    // the roofline's bound in tokens per second
 	RoofFraction *float64 `json:"roof_fraction,omitempty"`
+
+	// nil unless it was asked for and can be read.
+	Joules *float64 `json:"joules_per_token,omitempty" bench:"energy"` // of the whole machine, in the repetitions
 }
 
 // sample adds one repetition.
@@ -116,9 +119,9 @@ func (r *Result) footer() string {
 // A resultColumn is a column of the table of results.
 type resultColumn = column[Result]
 
-// columns are llama-bench's: the fixed ones, and those on request. The last two are
-// Quern's.
-func (p *Plan) columns(roofline bool) []resultColumn {
+// columns are llama-bench's: the fixed ones, and those on request. Those of the energy and of the
+// roofline are Quern's.
+func (p *Plan) columns(out Output) []resultColumn {
 	number := func(n int) string { return fmt.Sprint(n) }
 	cols := []resultColumn{
 		{"model", 30, true, func(r *Result) string { return r.ModelType }},
@@ -145,13 +148,23 @@ func (p *Plan) columns(roofline bool) []resultColumn {
 		resultColumn{"test", 15, false, func(r *Result) string { return Case{r.Prompt, r.Gen, r.Depth}.String() }},
 		resultColumn{"t/s", 20, false, func(r *Result) string { return fmt.Sprintf("%.2f ± %.2f", r.AvgTS, r.StdDevTS) }},
 	)
-	if !roofline {
+	if out.Energy {
+		cols = append(cols, resultColumn{"J/token", 12, false, func(r *Result) string { return joules(r.Joules) }})
+	}
+	if !out.Roofline {
 		return cols
 	}
 	return append(cols,
 		resultColumn{"roof t/s", 10, false, func(r *Result) string { return fmt.Sprintf("%.2f", *r.RoofTS) }},
 		resultColumn{"of roof", 7, false, func(r *Result) string { return ofRoof(r.RoofFraction) }},
 	)
+}
+
+func joules(j *float64) string {
+	if j == nil {
+		return "not readable"
+	}
+	return fmt.Sprintf("%.3g", *j)
 }
 
 // ofRoof returns a share of the roofline in words. The roofline is that of memory: more than all of it is reached by what

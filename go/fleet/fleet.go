@@ -24,6 +24,7 @@ import (
 	"github.com/quern-llm/quern/go/form"
 	"github.com/quern-llm/quern/go/internal/usage"
 	"github.com/quern-llm/quern/go/launch"
+	"github.com/quern-llm/quern/go/machine"
 	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/persona"
 	"github.com/quern-llm/quern/go/server"
@@ -169,12 +170,16 @@ func (f *Fleet) openTelemetry(context.Context) (err error) {
 		f.log.Warn().Msg("metrics are not pushed: " + push.Off)
 	}
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { f.log.Warn().Err(err).Msg("telemetry was not sent") }))
+	energy, err := machine.NewEnergyMeter()
+	if err != nil {
+		f.log.Debug().Msg("energy is not measured: " + err.Error())
+	}
 	f.metrics = telemetry.NewMetrics(telemetry.MetricsConfig{
 		State: func(model string) telemetry.ModelState {
 			st, _ := f.api.Models().Status(model) // of one that was removed, nothing
 			return telemetry.ModelState{State: st.State.String(), Bytes: st.Bytes, Leases: st.Leases}
 		},
-		VLLM: f.c.VLLMMetrics, OneModel: len(f.start) == 1 && f.c.Catalog.none(), Meter: push.Meter,
+		VLLM: f.c.VLLMMetrics, OneModel: len(f.start) == 1 && f.c.Catalog.none(), Meter: push.Meter, Energy: energy,
 	})
 	return nil
 }

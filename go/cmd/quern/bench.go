@@ -42,6 +42,7 @@ type benchFlags struct {
 	reps                    int
 	output                  string
 	noWarmup, noRoofline    bool
+	energy                  bool
 	weights                 string
 	memory                  uint64
 
@@ -82,6 +83,9 @@ are repeatable, and every combination is measured.
 Each speed is compared with the roofline of the machine, measured first: reading
 every weight and key once at the memory bandwidth, or multiplying at the 8-bit
 peak, whichever takes longer. --no-roofline skips that.
+
+With --energy, say how many joules of processors and memory each token took, of all
+that ran on the machine (/sys/class/powercap, which root alone may read).
 
 ` + orDemoHelp + ` It fits in the
 CPU caches, so it says little about the speed of larger models.
@@ -189,6 +193,7 @@ func (f *benchFlags) define(fs *pflag.FlagSet) {
 	fs.StringVarP(&f.output, "output", "o", "md", "`FORMAT` of the output: md, json, jsonl or csv; with --synth the file to write")
 	fs.BoolVar(&f.noWarmup, "no-warmup", false, "skip the warm-up run before each test")
 	fs.BoolVar(&f.noRoofline, "no-roofline", false, "skip the measurement of the roofline")
+	fs.BoolVar(&f.energy, "energy", false, "show the joules of each token, by the counters of the processors")
 	choiceVar(fs, &f.weights, "weights", "auto", []string{"auto", "packed", "mapped", "streamed"}, "how weights are held in memory")
 	bytesVar(fs, &f.memory, "memory", "memory limit, such as 4G (default: see \"quern doctor\")")
 	fs.BoolVar(&f.profile, "profile", false, "show where the time goes, by operation")
@@ -256,6 +261,8 @@ func (f *benchFlags) run(ctx context.Context, cmd *cobra.Command) error {
 		return usagef("--rank goes with --train")
 	case len(f.train) > 0 && (f.sound != "" || f.image != "" || f.curve || f.kernels || f.drafts() || f.plot != ""):
 		return usagef("--train measures steps of training; leave --sound, --image, --curve, --kernels, --speculate and --plot out")
+	case f.energy && (f.sound != "" || f.image != "" || f.curve || f.kernels || f.profile || f.drafts() || len(f.train) > 0):
+		return usagef("--energy is of the tests of -p, -n and -pg alone")
 	case f.image != "":
 		return f.measureImages(ctx, f.to(stdout))
 	case f.kernels:
@@ -304,7 +311,7 @@ func (f *benchFlags) find(cmd *cobra.Command, stderr io.Writer) error {
 
 // to returns the output that the flags select.
 func (f *benchFlags) to(w io.Writer) bench.Output {
-	return bench.Output{W: w, Format: f.output, Roofline: !f.noRoofline, Commit: readBuild().Commit}
+	return bench.Output{W: w, Format: f.output, Roofline: !f.noRoofline, Energy: f.energy, Commit: readBuild().Commit}
 }
 
 // machine reads the machine's properties, which set the number of threads if no flag does.
@@ -334,6 +341,11 @@ func (f *benchFlags) measureModels(ctx context.Context, out bench.Output, stderr
 	plan, err := f.plan(m, stderr)
 	if err != nil {
 		return err
+	}
+	if f.energy {
+		if plan.Energy, err = m.EnergyMeter(); err != nil {
+			notes(stderr)("energy is not readable: " + err.Error())
+		}
 	}
 	return plan.Run(ctx, out)
 }

@@ -9,11 +9,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/spf13/cobra"
 
@@ -21,6 +23,7 @@ import (
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/kvcache"
+	"github.com/quern-llm/quern/go/machine"
 	"github.com/quern-llm/quern/go/synth"
 )
 
@@ -208,6 +211,71 @@ func benched(t *testing.T, args ...string) []byte {
 		t.Fatal(err)
 	}
 	return out.Bytes()
+}
+
+// A machine's own files, and counters of energy that count 2 J of a package and 1 J of memory each time that they are read.
+type countingMachine struct {
+	fs.FS
+	reads map[string]int
+}
+
+func (c countingMachine) Open(name string) (fs.File, error) {
+	const dir = "sys/class/powercap/"
+	if !strings.HasPrefix(name+"/", dir) {
+		return c.FS.Open(name)
+	}
+	files := fstest.MapFS{}
+	for i, zone := range []string{"package-0", "dram"} {
+		c.reads[name+zone]++
+		at := fmt.Sprintf("%sintel-rapl:%d/", dir, i)
+		files[at+"name"] = &fstest.MapFile{Data: []byte(zone)}
+		files[at+"energy_uj"] = &fstest.MapFile{Data: fmt.Append(nil, (2-i)*1e6*c.reads[name+zone])}
+		files[at+"max_energy_range_uj"] = &fstest.MapFile{Data: []byte("1000000000")}
+	}
+	return files.Open(name)
+}
+
+func TestBenchEnergy(t *testing.T) {
+	f := parsedBenchFlags(t, "-m", tinyModel(t), "-p", "8", "-n", "2", "-r", "2", "-t", "1", "--energy", "--no-roofline")
+	m, err := machine.ReadFS(countingMachine{os.DirFS("/"), map[string]int{}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ran := func(format string, energy bool) string {
+		t.Helper()
+		plan, err := f.plan(m, io.Discard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if energy {
+			if plan.Energy, err = m.EnergyMeter(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var b bytes.Buffer
+		f.output = format
+		if err := plan.Run(t.Context(), f.to(&b)); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+	// 3 J for 2 repetitions of 8 tokens, and of 2.
+	var results []bench.Result
+	if err := json.Unmarshal([]byte(ran("json", true)), &results); err != nil {
+		t.Fatal(err)
+	}
+	if len(results) != 2 || results[0].Joules == nil || *results[0].Joules != 3./16 || results[1].Joules == nil || *results[1].Joules != 3./4 {
+		t.Errorf("%+v", results)
+	}
+	if table := ran("md", true); !strings.Contains(table, " J/token |") || !strings.Contains(table, " 0.188 |") || !strings.Contains(table, " 0.75 |") {
+		t.Error(table)
+	}
+	if table := ran("md", false); !strings.Contains(table, " not readable |") {
+		t.Error(table)
+	}
+	if rows := ran("csv", true); !strings.Contains(rows, ",joules_per_token\n") || !strings.Contains(rows, ",0.750000\n") || strings.Contains(rows, "roof") {
+		t.Error(rows)
+	}
 }
 
 // The tiny model, measured in every format.

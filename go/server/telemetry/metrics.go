@@ -46,6 +46,7 @@ type MetricsConfig struct {
 	OneModel bool                          // llama-server's metrics have no labels, as in llama-server with one model
 	State    func(model string) ModelState // returns the state of a model
 	Meter    metric.Meter                  // counts OpenTelemetry's metrics too; nil: none does
+	Energy   *machine.EnergyMeter          // nil: it cannot be read, and there is no metric of it
 }
 
 // A ModelState is the state of a model (loading, loaded, sleeping or unloaded), the memory that it takes, and the
@@ -190,6 +191,9 @@ func (m *ModelMetrics) now(out chan<- prometheus.Metric) {
 func (m *Metrics) Read(device *engine.Device, disk *diskcache.Store, version string) {
 	m.registry.MustRegister(collector(func(out chan<- prometheus.Metric) {
 		collect(out, device, version)
+		if m.c.Energy != nil {
+			collectEnergy(out, m.c.Energy)
+		}
 		if disk != nil {
 			collectDisk(out, disk.Status())
 		}
@@ -341,6 +345,18 @@ func collect(out chan<- prometheus.Metric, device *engine.Device, version string
 	counter("quern_cpu_throttled_seconds_total", "Time that threads were held for the CPU quota.", p.Throttled.Seconds())
 	counter("quern_cpu_steal_seconds_total", "CPU time that the host gave to others.", p.Steal.Seconds())
 	gauge("quern_build_info", "The program.", 1, "version", version, "arch", runtime.GOARCH)
+}
+
+// collectEnergy adds what the machine has used. A counter that cannot be read any more is left out.
+func collectEnergy(out chan<- prometheus.Metric, meter *machine.EnergyMeter) {
+	used, err := meter.Read()
+	if err != nil {
+		return
+	}
+	const help = "Energy that the machine has used since the server started, of all that runs on it."
+	e := emitter{out, nil}
+	e.counter("quern_energy_joules_total", help, used.Package, "part", "package")
+	e.counter("quern_energy_joules_total", help, used.DRAM, "part", "dram")
 }
 
 func collectDisk(out chan<- prometheus.Metric, s diskcache.Status) {

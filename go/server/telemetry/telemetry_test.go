@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -25,6 +26,7 @@ import (
 	"github.com/quern-llm/quern/go/diskcache"
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/generate"
+	"github.com/quern-llm/quern/go/machine"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/server/guard"
 )
@@ -119,6 +121,42 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, got)
 			return
 		}
+	}
+}
+
+// Energy is counted where it can be read.
+func TestEnergyMetric(t *testing.T) {
+	const dir = "sys/class/powercap/intel-rapl:0/"
+	files := fstest.MapFS{dir + "name": {Data: []byte("package-0")}, dir + "energy_uj": {Data: []byte("1000000")}}
+	for _, file := range []string{"proc/cpuinfo", "proc/meminfo"} {
+		b, err := os.ReadFile("/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[file] = &fstest.MapFile{Data: b}
+	}
+	machine, err := machine.ReadFS(files, []int{0})
+	if err != nil {
+		t.Fatal(err)
+	}
+	meter, err := machine.EnergyMeter()
+	if err != nil {
+		t.Fatal(err)
+	}
+	device, err := engine.NewDevice(engine.DeviceConfig{Threads: 1, Budget: mem.NewBudget(1000, "a test")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(device.Close)
+	m := NewMetrics(MetricsConfig{State: two, Energy: meter})
+	m.Read(device, nil, "v1")
+	files[dir+"energy_uj"].Data = []byte("3500000")
+	if got := page(t, m); !strings.Contains(got, "\nquern_energy_joules_total{part=\"package\"} 2.5\n") || !strings.Contains(got, "\nquern_energy_joules_total{part=\"dram\"} 0\n") {
+		t.Error(got)
+	}
+	delete(files, dir+"energy_uj")
+	if got := page(t, m); strings.Contains(got, "quern_energy") {
+		t.Error(got)
 	}
 }
 
