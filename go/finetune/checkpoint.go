@@ -43,7 +43,8 @@ type head struct {
 	Progress  progress  `json:"progress"`
 }
 
-// Save writes what a run goes on from, to a file that is replaced as a whole. now is the Renderer's time.
+// Save writes what a run goes on from, to a file that is replaced as a whole, and that only its owner reads: what was learnt may
+// be nobody else's. now is the Renderer's time.
 func (j *Job) Save(path string, now time.Time) error {
 	s := j.run.State()
 	h := head{version, j.trainer.Identity(), hex.EncodeToString(s.Of[:]), digest(j.Held), now, j.MaxTokens, j.Settings, s.Taken, s.Epoch, s.At, j.progress}
@@ -60,7 +61,7 @@ func (j *Job) Save(path string, now time.Time) error {
 	if j.Evaluated >= 0 {
 		w.AddFloats(bestName, n, j.Numbers())
 	}
-	_, err = newfile.Write(path, true, 0o644, w.Size(), func(out io.Writer) (int64, error) { return w.WriteTo(out) })
+	_, err = newfile.Write(path, true, 0o600, w.Size(), func(out io.Writer) (int64, error) { return w.WriteTo(out) })
 	return err
 }
 

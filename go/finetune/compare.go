@@ -139,7 +139,9 @@ func severalQueries(all []data.Comparison) bool {
 // texts encodes comparisons. Texts of more than most tokens are cut. What stands in are answers of others: nothing that is held
 // out stands in for what is learnt.
 func (to comparing) texts(e *Encoder, all, others []data.Comparison, most int) (texts []model.Text, c data.Counts, err error) {
+	where := ""
 	add := func(x model.Text) {
+		x.Where = where
 		c.Longest = max(c.Longest, len(x.Tokens))
 		if n := len(x.Tokens); n > most { // what closes a text, such as [SEP], stays
 			x.Tokens = append(slices.Clone(x.Tokens[:most-1]), x.Tokens[n-1])
@@ -153,6 +155,7 @@ func (to comparing) texts(e *Encoder, all, others []data.Comparison, most int) (
 		texts = append(texts, x)
 	}
 	for i, x := range all {
+		where = x.Where
 		c.Examples++
 		documents := slices.Clone(x.Documents[:min(to.documents, len(x.Documents))])
 		for k := 1; len(documents) < to.documents; k++ { // those that follow, in a circle

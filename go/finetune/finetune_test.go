@@ -105,8 +105,11 @@ func openAmong(tb testing.TB, g *kernel.Ranks, threads int, memory uint64, s fin
 func written(tb testing.TB, j *finetune.Job) []byte {
 	tb.Helper()
 	path := filepath.Join(tb.TempDir(), "adapter.gguf")
-	if _, err := j.WriteGGUF(path, false); err != nil {
+	if _, err := j.WriteGGUF(path, false, 0o600); err != nil {
 		tb.Fatal(err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode() != 0o600 {
+		tb.Fatalf("an adapter of mode %v: %v", info.Mode(), err)
 	}
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -144,6 +147,9 @@ func TestGoesOnWithTheSameBits(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "checkpoint")
 		if err := first.Save(path, time.Unix(1e9, 0)); err != nil {
 			t.Fatal(err)
+		}
+		if info, err := os.Stat(path); err != nil || info.Mode() != 0o600 { // others may not read what was learnt
+			t.Fatalf("a checkpoint of mode %v: %v", info.Mode(), err)
 		}
 		c, err := finetune.OpenCheckpoint(path)
 		if err != nil {

@@ -373,7 +373,7 @@ func (t *tuning) finish(g *engine.Guest, job *finetune.Job) (err error) {
 	tokens := int(job.Tokens() * float64(job.Taken()) / float64(t.plan.Config.Steps))
 	var name string
 	g.Aside(func() {
-		name, err = t.w.Done(func(path string) (int64, error) { return job.WriteGGUF(path, true) }, curve.Bytes(), best, tokens)
+		name, err = t.w.Done(func(path string) (int64, error) { return job.WriteGGUF(path, true, 0o600) }, curve.Bytes(), best, tokens)
 	})
 	if err != nil {
 		return err

@@ -27,6 +27,15 @@ type Text struct {
 	Weights []float32 // of the loss of each token, given those before it; that of the first is not looked at; nil for vectors
 	Second  int       // where the second of a pair of texts begins; 0: it is one text
 	Labels  []float32 // what it should come to, for those who judge its outcome
+	Where   string    // FILE:LINE of its example, for errors; empty: it has none
+}
+
+// named puts where the text is of before an error.
+func (x *Text) named(err error) error {
+	if x.Where == "" {
+		return err
+	}
+	return fmt.Errorf("%s: %w", x.Where, err)
 }
 
 // A Trainer computes what texts come to, their outcomes: the losses of their tokens, or vectors; and gradients of what is made of
@@ -555,7 +564,7 @@ func (t *Trainer) fill(texts []Text, base bool) error {
 			}
 			if i+1 < len(x.Tokens) && x.Weights[i+1] != 0 {
 				if next, never := x.Tokens[i+1], t.m.Config.Suppressed; next >= int32(never[0]) && next < int32(never[1]) {
-					return fmt.Errorf("%w: %d has a weight, and %s never generates it", ErrToken, next, t.m.Config.Arch)
+					return x.named(fmt.Errorf("%w: %d has a weight, and %s never generates it", ErrToken, next, t.m.Config.Arch))
 				}
 				t.targets.IDs[at], t.targets.Weights[at] = x.Tokens[i+1], x.Weights[i+1]
 				t.rows, t.of = append(t.rows, int32(at)), append(t.of, k)

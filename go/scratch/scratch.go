@@ -129,6 +129,9 @@ func (s Shape) complete() (Shape, error) {
 	if twice := slices.Compact(slices.Sorted(slices.Values(s.Control))); len(twice) < len(s.Control) {
 		return s, errors.New("control has a token twice")
 	}
+	if at := slices.IndexFunc(s.Control, tokenizer.IsByte); at >= 0 {
+		return s, fmt.Errorf("control has %q, which is the token of a byte; give it a longer name, such as %q", s.Control[at], "<|"+s.Control[at]+"|>")
+	}
 	if _, err := chat.Parse(s.Template, chat.SpecialTokens{}); err != nil {
 		return s, fmt.Errorf("template: %w", err)
 	}

@@ -54,6 +54,7 @@ func TestRefusals(t *testing.T) {
 		{`"tied": true`, `"control": ["a", "a"]`, "control"}, {`"tied": true`, `"control": ["a"]`, "control"}, {`"tied": true`, `"words": "none"`, "words"},
 		{`"tied": true`, `"rope_base": -1`, "rope_base"}, {`"heads": 4`, `"heads": 64, "head_dim": 9`, "head_dim"}, {"}", "} {}", "more than one"},
 		{`"tied": true`, `"template": "{% if %}"`, "template"},
+		{`"tied": true`, `"control": ["<s>", "a"]`, "control has \"a\""}, {`"tied": true`, `"control": ["Ġ", "</s>"]`, "control has \"Ġ\""},
 	} {
 		s, err := Read(strings.NewReader(strings.Replace(tiny, x.was, x.is, 1)))
 		if err == nil {

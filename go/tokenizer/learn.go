@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // Learnt is a byte-level BPE vocabulary (Sennrich et al. 2016; of bytes: Radford et al. 2019), as files of GGUF have it.
@@ -53,6 +54,12 @@ func LearnBPE(texts iter.Seq[string], size int, pre string, control []string) (*
 		l.merge(p, token)
 	}
 	return v, nil
+}
+
+// IsByte reports whether a vocabulary that is learnt has a token of this name for a byte: no other can have it.
+func IsByte(token string) bool {
+	char, size := utf8.DecodeRuneInString(token)
+	return size == len(token) && slices.Contains(byteChars[:], char)
 }
 
 // maxLearnt is the most tokens of a vocabulary that is learnt.

@@ -74,13 +74,13 @@ func checkExamples(t *model.Trainer, texts []model.Text, o Objective) error {
 		for k, x := range texts[i : i+each] {
 			n := len(x.Tokens)
 			if n < 1 || n > t.MaxText() {
-				return fmt.Errorf("text %d has %d tokens, want 1 to %d", i+k+1, n, t.MaxText())
+				return fmt.Errorf("%s has %d tokens, want 1 to %d", nameOf(texts, i+k), n, t.MaxText())
 			}
 			tokens, blocks = tokens+n, blocks+model.KVBlocks(n)
 		}
 		if tokens > t.MaxTokens() || blocks > t.MaxBlocks() {
-			return fmt.Errorf("texts %d to %d have %d tokens together, and a chunk has room for %d of as many texts",
-				i+1, i+each, tokens, t.MaxTokens())
+			return fmt.Errorf("%s and the others of its example have %d tokens together, and a chunk has room for %d of as many texts",
+				nameOf(texts, i), tokens, t.MaxTokens())
 		}
 	}
 	if o.Base() && !t.HasBase() {

@@ -30,12 +30,12 @@ func (o Classes) Check(texts []model.Text, width int) error {
 		sum := 0.0
 		for _, v := range x.Labels {
 			if !(v >= 0 && v <= 1) {
-				return fmt.Errorf("text %d has a label of %v, want a share from 0 to 1", i+1, v)
+				return fmt.Errorf("%s has a label of %v, want a share from 0 to 1", nameOf(texts, i), v)
 			}
 			sum += float64(v)
 		}
 		if !o.apart(width) && !(sum >= 0.999 && sum <= 1.001) {
-			return fmt.Errorf("text %d has labels whose sum is %v, want 1", i+1, sum)
+			return fmt.Errorf("%s has labels whose sum is %v, want 1: it is of one class", nameOf(texts, i), sum)
 		}
 	}
 	return nil

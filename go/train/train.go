@@ -247,10 +247,18 @@ func check(texts []model.Text, t *model.Trainer) error {
 	}
 	for i, x := range texts {
 		if n := len(x.Tokens); n < 2 || n > t.MaxText() {
-			return fmt.Errorf("text %d has %d tokens, want 2 to %d", i+1, n, t.MaxText())
+			return fmt.Errorf("%s has %d tokens, want 2 to %d", nameOf(texts, i), n, t.MaxText())
 		}
 	}
 	return checkWeights(texts, false)
+}
+
+// nameOf is how errors name a text: by the file and line of its example, or by its number.
+func nameOf(texts []model.Text, i int) string {
+	if where := texts[i].Where; where != "" {
+		return where + ": its text"
+	}
+	return fmt.Sprintf("text %d", i+1)
 }
 
 // checkWeights returns an error if weights are none to divide by, of all texts together or of each.
@@ -258,16 +266,16 @@ func checkWeights(texts []model.Text, ofEach bool) error {
 	all := 0.0
 	for i, x := range texts {
 		if len(x.Weights) != len(x.Tokens) {
-			return fmt.Errorf("text %d has %d tokens with %d weights", i+1, len(x.Tokens), len(x.Weights))
+			return fmt.Errorf("%s has %d tokens with %d weights", nameOf(texts, i), len(x.Tokens), len(x.Weights))
 		}
 		for _, w := range x.Weights[1:] {
 			if w != 0 && !(w >= 1e-6 && w <= 1e6) {
-				return fmt.Errorf("text %d has a token of weight %v, want 0, or 1e-6 to 1e6", i+1, w)
+				return fmt.Errorf("%s has a token of weight %v, want 0, or 1e-6 to 1e6", nameOf(texts, i), w)
 			}
 		}
 		weight := weightOf(texts[i : i+1])
 		if ofEach && weight == 0 {
-			return fmt.Errorf("text %d has no token of a weight behind its first", i+1)
+			return fmt.Errorf("%s has no token of a weight behind its first", nameOf(texts, i))
 		}
 		all += weight
 	}

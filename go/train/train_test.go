@@ -287,6 +287,7 @@ func TestRefusals(t *testing.T) {
 		want  string
 	}{
 		{nil, train.Config{Steps: 1, Rate: 1}, "no token"},
+		{[]model.Text{{Tokens: []int32{1}, Weights: []float32{1}, Where: "a.jsonl:7"}}, train.Config{Steps: 1, Rate: 1}, "a.jsonl:7: its text has 1"},
 		{[]model.Text{{Tokens: []int32{1, 2}, Weights: []float32{1, 0}}}, train.Config{Steps: 1, Rate: 1}, "no token"},
 		{[]model.Text{{Tokens: []int32{1}, Weights: []float32{1}}}, train.Config{Steps: 1, Rate: 1}, "text 1"},
 		{[]model.Text{good, {Tokens: make([]int32, 65), Weights: make([]float32, 65)}}, train.Config{Steps: 1, Rate: 1}, "text 2"},

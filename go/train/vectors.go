@@ -294,10 +294,10 @@ func checkVectors(texts []model.Text, width, labels int) error {
 	}
 	for i, x := range texts {
 		if labels > 0 && len(x.Labels) != labels {
-			return fmt.Errorf("text %d has %d labels, want %d", i+1, len(x.Labels), labels)
+			return fmt.Errorf("%s has %d labels, want %d", nameOf(texts, i), len(x.Labels), labels)
 		}
 		if slices.ContainsFunc(x.Labels, func(v float32) bool { return !(v >= -maxLabel && v <= maxLabel) }) {
-			return fmt.Errorf("text %d has a label beyond +-%g, or none that is a number", i+1, float64(maxLabel))
+			return fmt.Errorf("%s has a label beyond +-%g, or none that is a number", nameOf(texts, i), float64(maxLabel))
 		}
 	}
 	return nil
@@ -309,7 +309,7 @@ const maxLabel = 1e6
 func checkLabelled(texts []model.Text, width, each int) error {
 	for i := 0; i < len(texts); i += each {
 		if n := len(texts[i].Labels); n != 1 {
-			return fmt.Errorf("text %d has %d labels, want 1", i+1, n)
+			return fmt.Errorf("%s has %d labels, want 1", nameOf(texts, i), n)
 		}
 	}
 	return checkVectors(texts, width, 0)

@@ -172,6 +172,8 @@ func TestFinetuneClassifier(t *testing.T) {
 	}
 	wrong := writeFile(t, dir, "wrong.jsonl", `{"text":"a","label":"short"}`+"\n"+`{"text":"b","label":"green"}`+"\n")
 	quern(t, "finetune", "-m", model, "--data", wrong, "-o", out, "--force").refused(t, 1, "wrong.jsonl:2", "green")
+	several := writeFile(t, dir, "several.jsonl", `{"text":"a","label":"short"}`+"\n"+`{"text":"b","label":["short","long"]}`+"\n")
+	quern(t, "finetune", "-m", model, "--data", several, "-o", out, "--force").refused(t, 1, "several.jsonl:2: its text", "one class")
 }
 
 func TestFinetuneComparisonsRefused(t *testing.T) {

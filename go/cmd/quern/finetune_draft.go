@@ -375,7 +375,7 @@ func (f *finetuneFlags) writeMerged(ctx context.Context, job *finetune.Job) (int
 	}
 	defer os.RemoveAll(dir) // what is in it is in the model, or in the run that is saved
 	path := filepath.Join(dir, "adapter.gguf")
-	if _, err := job.WriteGGUF(path, false); err != nil {
+	if _, err := job.WriteGGUF(path, false, 0o600); err != nil {
 		return 0, err
 	}
 	base, err := openRows(f.model)

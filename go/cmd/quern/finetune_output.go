@@ -125,7 +125,7 @@ func (f *finetuneFlags) write(ctx context.Context, job *finetune.Job) (int64, er
 	if f.isPEFT() {
 		return job.WritePEFT(f.out, cmp.Or(f.base, f.model), f.force)
 	}
-	return job.WriteGGUF(f.out, f.force)
+	return job.WriteGGUF(f.out, f.force, 0o644)
 }
 
 // finish writes the adapter. Where that fails the run is saved, so that nothing of it is lost.

@@ -25,7 +25,7 @@ func Errorf(format string, args ...any) error { return Error{fmt.Errorf(format, 
 func OneLine(err error) string {
 	text := err.Error()
 	var path *fs.PathError
-	if errors.As(err, &path) && strings.HasSuffix(path.Op, "stat") {
+	if errors.As(err, &path) && (strings.HasSuffix(path.Op, "stat") || path.Op == "open") {
 		text = strings.ReplaceAll(text, path.Error(), path.Path+": "+path.Err.Error())
 	}
 	var op *net.OpError

@@ -182,6 +182,9 @@ func (r *Renderer) example(x *Example, divides bool) (m rendered) {
 			break
 		}
 	}
+	for i := range m.texts {
+		m.texts[i].Where = x.Where
+	}
 	return m
 }
 

@@ -208,7 +208,7 @@ func TestLongPairsAreCut(t *testing.T) {
 	r.MaxTokens = 40
 	set := read(t, fmt.Sprintf(`{"prompt":"","chosen":%q,"rejected":"a"}`, strings.Repeat("word ", 50)))
 	chosen, _, c, err := r.RenderPairs(set.Pairs)
-	if err != nil || len(chosen) != 1 || len(chosen[0].Tokens) != 40 || c.Cut != 1 {
+	if err != nil || len(chosen) != 1 || len(chosen[0].Tokens) != 40 || c.Cut != 1 || chosen[0].Where != set.Pairs[0].Where {
 		t.Errorf("%d texts, %+v, %v", len(chosen), c, err)
 	}
 }
