@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -59,6 +60,27 @@ func (f *Fleet) checkAccess(context.Context) error {
 		f.log.Warn().Msg(weak.Error() + " before others can reach the server")
 	}
 	return nil
+}
+
+// followEvery is the time between two looks at the file of the keys.
+const followEvery = time.Second
+
+// followKeys has the keys be those of their file, when it changes.
+func (f *Fleet) followKeys(ctx context.Context) {
+	keys := f.c.Access.keys()
+	keys.Follow(ctx, followEvery, !host.Local(f.c.Address.Hosts), func(err error) {
+		if err != nil {
+			f.log.Error().Err(err).Str("file", keys.File()).Msg("the API keys stay as they were")
+			return
+		}
+		f.log.Info().Str("file", keys.File()).Int("keys", keys.Len()).Msg("the API keys were read again")
+		if weak := keys.Weak(); weak != nil {
+			f.log.Warn().Msg(weak.Error() + " before others can reach the server")
+		}
+		if f.c.Server.Batches != nil {
+			f.c.Server.Batches.Share(keys.Len() > 1)
+		}
+	})
 }
 
 // open reports whether a request comes from the network to a server without keys.

@@ -297,6 +297,7 @@ func (f *Fleet) Serve(ctx context.Context) error {
 
 	idle, end := context.WithCancel(ctx)
 	var background sync.WaitGroup
+	background.Go(func() { f.followKeys(idle) })
 	background.Go(func() { f.watch(idle) }) // limits may change while models are loaded, which may take minutes
 	defer background.Wait()
 	defer end()

@@ -215,6 +215,13 @@ func Open(dir string, quota int64, shared bool) (_ *Store, err error) {
 	return s, s.loadJournals()
 }
 
+// Share says whether there are several owners, as Open was told first.
+func (s *Store) Share(shared bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.shared = shared
+}
+
 // writable returns an error if no file can be created in the folder, so that this is found at the start and not with
 // the first upload.
 func writable(dir string) error {

@@ -11,12 +11,22 @@ import (
 	"encoding/hex"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 )
 
-// Keys are the accepted API keys, stored as hashes.
+// Keys are the accepted API keys, stored as hashes. Its methods are safe for concurrent use, but for AddFile.
 type Keys struct {
+	given *table // of NewKeys
+	file  string // of AddFile; empty: there is none
+	read  stamp  // of the file, when it was read
+	now   atomic.Pointer[table]
+}
+
+// A table is the keys of a time.
+type table struct {
 	list  []key
 	roles bool // a line of a file gives one
 	weak  error
@@ -58,13 +68,23 @@ const minKey = 8
 
 // NewKeys returns the keys of a list, each in plain text or as "sha256:" and its hash.
 func NewKeys(list []string) (*Keys, error) {
-	k := &Keys{}
+	t := &table{}
 	for i, text := range list {
-		if err := k.add(text, key{weight: 1}, fmt.Sprintf("API key %d", i+1)); err != nil {
+		if err := t.add(text, key{weight: 1}, fmt.Sprintf("API key %d", i+1)); err != nil {
 			return nil, err
 		}
 	}
+	k := &Keys{given: t}
+	k.now.Store(t)
 	return k, nil
+}
+
+// keys returns the keys of now.
+func (k *Keys) keys() *table {
+	if t := k.now.Load(); t != nil {
+		return t
+	}
+	return &table{}
 }
 
 // AddFile adds the keys of a file: one per line, optionally followed by the weight of
@@ -72,7 +92,38 @@ func NewKeys(list []string) (*Keys, error) {
 // that begin with # are ignored. Errors give the file and the line, and never a key.
 //
 // While no line has a role, all keys are admins. As soon as one has, keys without a role are users.
+//
+// There is one file, which Follow reads again when it changes.
 func (k *Keys) AddFile(path string) error {
+	k.file, k.read = path, stampOf(path)
+	return k.load(nil)
+}
+
+// load reads the file, and has its keys accepted beside those that were given, unless one is malformed or check refuses
+// them.
+func (k *Keys) load(check func(*table) error) error {
+	next := &table{}
+	if k.given != nil {
+		*next = *k.given
+		next.list = slices.Clone(next.list)
+	}
+	if err := next.addFile(k.file); err != nil {
+		return err
+	}
+	if check != nil {
+		if err := check(next); err != nil {
+			return err
+		}
+	}
+	k.now.Store(next)
+	return nil
+}
+
+// maxKeys is how many keys there may be: each request is compared with all of them.
+const maxKeys = 10_000
+
+// addFile adds the keys of a file.
+func (k *table) addFile(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
@@ -86,6 +137,9 @@ func (k *Keys) AddFile(path string) error {
 			continue
 		}
 		where := fmt.Sprintf("%s, line %d", path, i)
+		if len(k.list) == maxKeys {
+			return fmt.Errorf("%s: there are more than %d keys, want at most so many", where, maxKeys)
+		}
 		words := strings.Fields(line)
 		about, err := parseKey(words[1:])
 		if err != nil {
@@ -133,7 +187,7 @@ func parseKey(words []string) (key, error) {
 }
 
 // add adds a key. where is its position, for errors.
-func (k *Keys) add(text string, about key, where string) error {
+func (k *table) add(text string, about key, where string) error {
 	h := &about.hash
 	if digits, ok := strings.CutPrefix(text, hashPrefix); ok {
 		b, err := hex.DecodeString(digits)
@@ -156,13 +210,15 @@ func (k *Keys) add(text string, about key, where string) error {
 }
 
 // Weak returns an error for the first key that is short enough to be brute-forced over a network, nil if there is none.
-func (k *Keys) Weak() error { return k.weak }
+func (k *Keys) Weak() error { return k.keys().weak }
 
 // Len returns the number of keys.
-func (k *Keys) Len() int { return len(k.list) }
+func (k *Keys) Len() int { return len(k.keys().list) }
 
 // Check looks up a key in constant time.
-func (k *Keys) Check(text string) (found Key, ok bool) {
+func (k *Keys) Check(text string) (found Key, ok bool) { return k.keys().check(text) }
+
+func (k *table) check(text string) (found Key, ok bool) {
 	h := sha256.Sum256([]byte(text))
 	match := -1
 	for i := range k.list {

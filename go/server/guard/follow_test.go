@@ -1,0 +1,123 @@
+package guard
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// followed is keys of a file that is followed, and what was told of it.
+func followed(t *testing.T, text string, strong bool) (k *Keys, path string, told *[]string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "keys")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	k, err := NewKeys([]string{"by-a-flag"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := k.AddFile(path); err != nil {
+		t.Fatal(err)
+	}
+	told = &[]string{}
+	ctx, end := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		k.Follow(ctx, time.Second, strong, func(err error) {
+			said := "read"
+			if err != nil {
+				said = err.Error()
+			}
+			*told = append(*told, said)
+		})
+	}()
+	t.Cleanup(func() { end(); <-done })
+	return k, path, told
+}
+
+// accepted are the keys of a list that are accepted.
+func accepted(k *Keys, all ...string) (list []string) {
+	for _, key := range all {
+		if _, ok := k.Check(key); ok {
+			list = append(list, key)
+		}
+	}
+	return list
+}
+
+// wait lets Follow look n times.
+func wait(n int) { time.Sleep(time.Duration(n)*time.Second + time.Millisecond); synctest.Wait() }
+
+func TestFollow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k, path, told := followed(t, "first-key\n", false)
+		write := func(path, text string) {
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		check := func(want string, said ...string) {
+			t.Helper()
+			if got := strings.Join(accepted(k, "by-a-flag", "first-key", "second-key", "third-key", "weak"), " "); got != want {
+				t.Errorf("the keys are %s, want %s", got, want)
+			}
+			if len(*told) != len(said) {
+				t.Fatalf("told %q, want %q", *told, said)
+			}
+			for i, want := range said {
+				if !strings.Contains((*told)[i], want) {
+					t.Errorf("told %q, want %q", (*told)[i], want)
+				}
+			}
+			*told = nil
+		}
+		wait(3)
+		check("by-a-flag first-key")
+		write(path, "first-key\nsecond-key admin\n")
+		wait(1)
+		check("by-a-flag first-key") // somebody may still write
+		wait(1)
+		check("by-a-flag first-key second-key", "read")
+		wait(3)
+		check("by-a-flag first-key second-key")
+		write(path, "first-key\nsecond-key nonsense\n")
+		wait(2)
+		check("by-a-flag first-key second-key", "line 2: word 1 after the key")
+		wait(3)
+		check("by-a-flag first-key second-key") // it is told once
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		wait(2)
+		check("by-a-flag first-key second-key", "no such file")
+		write(path+".new", "third-key\nweak\n")
+		if err := os.Rename(path+".new", path); err != nil {
+			t.Fatal(err)
+		}
+		wait(2)
+		check("by-a-flag third-key weak", "read")
+		write(path, "")
+		wait(2)
+		check("by-a-flag third-key weak", "has no keys")
+	})
+}
+
+// At an address that others reach, a key that can be guessed does not come by a file that changes.
+func TestFollowStrong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k, path, told := followed(t, "first-key\n", true)
+		if err := os.WriteFile(path, []byte("weak\nthird-key"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		wait(2)
+		if got := accepted(k, "first-key", "weak", "third-key"); len(got) != 1 || len(*told) != 1 || !strings.Contains((*told)[0], "line 1: it has 4 characters") {
+			t.Errorf("accepted %q, told %q", got, *told)
+		}
+	})
+}
