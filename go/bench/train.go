@@ -48,6 +48,8 @@ type TrainResult struct {
 	Rank          int    `json:"rank"`
 
 	Memory    uint64    `json:"memory_bytes"` // of the trainer, the adapter and the optimiser, beside the model
+	Layers    int       `json:"layers"`       // of the model
+	Kept      int       `json:"kept"`         // of them, those that are not computed again for the backward pass
 	AvgNS     uint64    `json:"avg_ns"`       // of a step: forward, backward, and the adapter's numbers changed
 	StdDevNS  uint64    `json:"stddev_ns"`
 	BestNS    uint64    `json:"best_ns"`
@@ -108,6 +110,7 @@ func trainTable(roofline bool) table[TrainResult] {
 		{"t/s", 18, false, func(r *TrainResult) string { return fmt.Sprintf("%.2f ± %.2f", r.AvgTS, r.StdDevTS) }},
 		{"best t/s", 10, false, func(r *TrainResult) string { return fmt.Sprintf("%.2f", 1e9*float64(r.Tokens)/float64(r.BestNS)) }},
 		{"memory", 9, false, func(r *TrainResult) string { return mem.FormatBytes(r.Memory) }},
+		{"kept", 7, false, func(r *TrainResult) string { return fmt.Sprintf("%d/%d", r.Kept, r.Layers) }},
 		{"GMAC/s", 8, false, func(r *TrainResult) string { return fmt.Sprintf("%.1f", r.GMACs) }},
 	}
 	if roofline {
@@ -270,6 +273,9 @@ func (t *Training) measure(ctx context.Context, pool *kernel.Pool, kv kvcache.Ty
 		return nil, err
 	}
 	defer run.Close()
+	trainer.Keep(trainer.Spare())
+	r.Layers = len(m.Config.Layers)
+	r.Kept, _ = trainer.Kept()
 	r.Memory = trainer.Bytes() + a.Bytes() + before - t.Budget.Free()
 	stop := new(kernel.Stop)
 	defer context.AfterFunc(ctx, stop.Set)()

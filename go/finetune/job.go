@@ -52,6 +52,8 @@ type Source struct {
 	File   *model.File
 	Pool   *kernel.Pool
 	Budget *mem.Budget
+	// Spare: what is left of the Budget is not needed by others meanwhile, and half of it may make the run faster.
+	Spare bool
 	// Between is called often, where others may use the pool. It may be nil.
 	Between func()
 	// Ranks are those that take the steps together, each with the same model, examples and settings: New is called by all of them
@@ -129,9 +131,14 @@ func (j *Job) allocate(src Source) (err error) {
 		return err
 	}
 	if len(j.Held) > 0 {
-		j.best, err = src.Budget.Alloc("the best adapter", uint64(len(adapter.Numbers())*4))
+		if j.best, err = src.Budget.Alloc("the best adapter", uint64(len(adapter.Numbers())*4)); err != nil {
+			return err
+		}
 	}
-	return err
+	if src.Spare {
+		j.trainer.Keep(j.trainer.Spare())
+	}
+	return nil
 }
 
 // release frees what allocate has allocated.
@@ -165,6 +172,7 @@ type Size struct {
 	Matrices, Numbers int    // that are trained
 	Adapter           uint64 // bytes of its file, about
 	Memory            uint64 // bytes beside the model's weights
+	Kept              uint64 // of them, what there is so that layers are not computed twice
 	Checkpoint        uint64 // bytes of the file of Save, about
 }
 
@@ -172,6 +180,7 @@ type Size struct {
 func (j *Job) Size() Size {
 	n := len(j.trainer.Adapter.Numbers())
 	s := Size{Matrices: j.trainer.Adapter.Matrices, Numbers: n, Adapter: uint64(4 * n), Checkpoint: uint64(12 * n)}
+	_, s.Kept = j.trainer.Kept()
 	if j.Settings.Weights != "" {
 		s.Adapter, _ = j.trainer.Adapter.Write("", j.trainer.Adapter.Numbers()).Size() // which it had before
 	}
@@ -257,6 +266,7 @@ func (j *Job) Run(ctx context.Context, e Events) error {
 			}
 		}
 		if j.run.Over() || j.Early {
+			j.trainer.Keep(0)
 			return nil
 		}
 		s, err := j.run.Next(stop)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"slices"
 	"unsafe"
 )
 
@@ -127,8 +128,7 @@ func BufBytes(specs []BufSpec, r Room) int {
 type Buffers struct {
 	c     *C.struct_qn_buf // [len(specs)], in C memory
 	specs []BufSpec
-	at    []int // where each begins in mem
-	mem   []byte
+	at    [][]byte // the memory of each
 	room  Room
 	from  int // the first token that plans run over
 }
@@ -150,16 +150,40 @@ func NewBuffers(specs []BufSpec, r Room, mem []byte) (*Buffers, error) {
 	if need := BufBytes(specs, r); len(mem) < need || !aligned(mem) {
 		return nil, shapeErr("%d bytes for buffers, want %d at a multiple of %d", len(mem), need, Align)
 	}
-	b := &Buffers{specs: specs, at: make([]int, len(specs)), mem: mem, room: r}
-	b.c = (*C.struct_qn_buf)(calloc(len(specs), C.sizeof_struct_qn_buf))
-	c, at := unsafe.Slice(b.c, len(specs)), 0
+	b := &Buffers{specs: specs, at: make([][]byte, len(specs)), room: r}
 	for i, s := range specs {
-		c[i] = C.struct_qn_buf{data: unsafe.Pointer(unsafe.SliceData(mem[at:])), width: C.int64_t(s.Width)}
-		b.at[i] = at
-		at += AlignUp(s.bytes(r))
+		n := AlignUp(s.bytes(r))
+		b.at[i], mem = mem[:n:n], mem[n:]
 	}
+	b.bind()
 	return b, nil
 }
+
+// bind makes C's table of the buffers.
+func (b *Buffers) bind() {
+	b.c = (*C.struct_qn_buf)(calloc(len(b.specs), C.sizeof_struct_qn_buf))
+	c := unsafe.Slice(b.c, len(b.specs))
+	for i, s := range b.specs {
+		c[i] = C.struct_qn_buf{data: unsafe.Pointer(unsafe.SliceData(b.at[i])), width: C.int64_t(s.Width)}
+	}
+}
+
+// With returns other Buffers, in the same memory but for those that lie elsewhere: outside the Go heap too, and of the size
+// that BufBytes has for their specs. It panics where a buffer is Whole, or its memory is too small or not aligned.
+func (b *Buffers) With(elsewhere map[Buf][]byte) *Buffers {
+	other := &Buffers{specs: b.specs, at: slices.Clone(b.at), room: b.room, from: b.from}
+	for buf, mem := range elsewhere {
+		if s := b.specs[buf]; s.Whole || len(mem) < AlignUp(s.bytes(b.room)) || !aligned(mem) {
+			panic(fmt.Sprintf("kernel: buffer %d cannot be in %d bytes elsewhere", buf, len(mem)))
+		}
+		other.at[buf] = mem
+	}
+	other.bind()
+	return other
+}
+
+// Memory returns the memory of a buffer.
+func (b *Buffers) Memory(buf Buf) []byte { return b.at[buf] }
 
 // Look has plans run over a part of the batch, from token `from` on: see Batch.Look, which is called as well.
 func (b *Buffers) Look(from int) {
@@ -169,7 +193,7 @@ func (b *Buffers) Look(from int) {
 	c := unsafe.Slice(b.c, len(b.specs))
 	for i, s := range b.specs {
 		if s.Whole {
-			c[i].data = unsafe.Pointer(unsafe.SliceData(b.mem[b.at[i]+from*s.Width*4:]))
+			c[i].data = unsafe.Pointer(unsafe.SliceData(b.at[i][from*s.Width*4:]))
 		}
 	}
 	b.from = from
@@ -181,7 +205,7 @@ func (b *Buffers) Row(buf Buf, i int) []float32 {
 	if s.Kind != Floats || i < 0 || i >= s.rows(b.room) {
 		panic(fmt.Sprintf("kernel: row %d of buffer %d", i, buf))
 	}
-	start := (*float32)(unsafe.Pointer(&b.mem[b.at[buf]+i*s.Width*4]))
+	start := (*float32)(unsafe.Pointer(&b.at[buf][i*s.Width*4]))
 	return unsafe.Slice(start, s.Width)
 }
 
@@ -209,7 +233,7 @@ func (b *Buffers) Routed(buf Buf) iter.Seq[int] {
 	}
 	// See route_of in csrc/ops/route.c: the buffer begins with the offset of each expert's pairs, and the end of the
 	// last.
-	offsets := unsafe.Slice((*int32)(unsafe.Pointer(&b.mem[b.at[buf]])), s.NExpert+1)
+	offsets := unsafe.Slice((*int32)(unsafe.Pointer(&b.at[buf][0])), s.NExpert+1)
 	return func(yield func(int) bool) {
 		for e := range s.NExpert {
 			if offsets[e+1] > offsets[e] && !yield(e) {

@@ -217,8 +217,8 @@ func (r *rig) set(buf Buf, v []float64, n int) {
 
 // act reads an element of float activations.
 func (r *rig) act(buf Buf, row, col, rows int) float32 {
-	at := r.bufs.at[buf] + 4*((col/actBlock*rows+row)*actBlock+col%actBlock)
-	return mem.Float32s(r.bufs.mem[at : at+4])[0]
+	at := 4 * ((col/actBlock*rows+row)*actBlock + col%actBlock)
+	return mem.Float32s(r.bufs.at[buf][at : at+4])[0]
 }
 
 // A norm, into activations and into rows, stored and added.

@@ -73,7 +73,7 @@ func newRig(tb testing.TB, specs []BufSpec, maxTok, maxSeq, maxBlocks int) *rig 
 // tokens fills the batch with one sequence at positions from 0.
 func (r *rig) tokens(n int) {
 	r.Reset()
-	r.SetState(0, r.bufs.mem[:64], 1)
+	r.SetState(0, r.bufs.at[0][:64], 1)
 	blocks := make([]int32, (n+KVBlock-1)/KVBlock)
 	r.AddSeq(blocks)
 	for i := range n {

@@ -15,6 +15,8 @@ import (
 // buffers that are kept, so that the second list can read them, which is the reverse: gradients of the loss with respect
 // to what the layer read, given those of what it wrote. Each operation has one rule (keepOp); one without is an error that
 // names it. The program's buffers keep their numbers, those of the lists come after them and are the same for all layers.
+// With memory of its own for those that the reverse reads, a layer need not be computed again: a third list is the whole
+// layer in the buffers of the first.
 //
 // A buffer that is written anew becomes another one, so what was in it stays. Gradients of what a buffer holds are in a
 // buffer beside it; an operation that adds to a buffer, or changes it in place, passes gradients on in theirs.
@@ -23,6 +25,7 @@ type reversal struct {
 	train     map[string]*lowRank // by the name of the matrix
 	weights   *gradients          // of all weights; nil: they stay
 	x, dx     kernel.Buf          // the residual, and gradients of it
+	after     kernel.Buf          // the residual behind a layer
 	capped    kernel.Buf          // logits, whose Softcap the loss reverses
 	pool      map[kernel.BufSpec][]kernel.Buf
 	used      map[kernel.BufSpec]int // in this list
@@ -71,17 +74,33 @@ type made struct {
 // A reversed is a layer for training, or an output.
 type reversed struct{ again, back []kernel.Op }
 
+// A reversedLayer can also be computed once: whole is again, and what comes to the residual behind the layer, which is in
+// rewriting.after. What back reads of it is in the buffers kept.
+type reversedLayer struct {
+	reversed
+	whole []kernel.Op
+	kept  []kernel.Buf
+}
+
 // A rewriting is a program for training.
 type rewriting struct {
 	bufs   []kernel.BufSpec
 	x, dx  kernel.Buf // the residual, and gradients of it
-	layers []reversed
+	after  kernel.Buf // the residual behind a layer, for those that do not change it in place
+	layers []reversedLayer
 	output reversed   // of logits, with the loss, or of vectors
 	loss   kernel.Buf // rows of one column
 	rows   outRows    // of vectors
 	given  given      // what is made of pooled ones, if anything
 
 	embedding reversed // nothing, where no table is trained
+}
+
+// move is the operation that has a layer change the residual in another place than that before it.
+func (w *rewriting) move() kernel.Op {
+	return kernel.NormRows{
+		Dst: w.after, Src: w.x, Rows: kernel.TokRows, Cols: w.bufs[w.x].Width, Segs: 1, Kind: kernel.NoNorm, Scale: 1,
+	}
 }
 
 // reverse rewrites the program of what is trained. targets are of a batch's tokens; with vectors, what is pooled counts in
@@ -115,11 +134,12 @@ func reverse(p *nn.Program, arch string, tuned *Tuned, targets *kernel.Targets, 
 			r.steady[table.Dst] = true
 		}
 	}
-	w := &rewriting{x: r.x, dx: r.add(kernel.BufSpec{Kind: kernel.Floats, Width: to.Bufs[r.x].Width})}
-	r.dx = w.dx
+	residual := kernel.BufSpec{Kind: kernel.Floats, Width: to.Bufs[r.x].Width}
+	w := &rewriting{x: r.x, dx: r.add(residual), after: r.add(residual)}
+	r.dx, r.after = w.dx, w.after
 	w.loss = r.add(kernel.BufSpec{Kind: kernel.Floats, Rows: kernel.OutRows, Width: kernel.Panel})
 	for il, ops := range p.Layers {
-		l, err := r.list(ops, w.dx)
+		l, err := r.layer(ops)
 		if err != nil {
 			return nil, fmt.Errorf("%s cannot be trained: layer %d: %w", arch, il, err)
 		}
@@ -205,15 +225,33 @@ func (r *reversal) begin(dx kernel.Buf) {
 	r.kept, r.back, r.reverse = nil, nil, nil
 }
 
-// list rewrites the operations of a layer.
-func (r *reversal) list(ops []kernel.Op, dx kernel.Buf) (reversed, error) {
-	r.begin(dx)
+// layer rewrites the operations of a layer.
+func (r *reversal) layer(ops []kernel.Op) (l reversedLayer, err error) {
+	r.begin(r.dx)
 	for _, op := range ops {
 		if err := r.keep(op); err != nil {
-			return reversed{}, err
+			return l, err
 		}
 	}
-	return r.end()
+	if l.reversed, err = r.end(); err != nil {
+		return l, err
+	}
+	r.copy(kernel.Columns{Buf: r.after}, kernel.Columns{Buf: r.now[r.x]}, kernel.TokRows, r.p.Bufs[r.x].Width)
+	l.whole = r.needed(r.after)
+	read := map[kernel.Buf]bool{}
+	for _, op := range l.back {
+		for _, b := range buffersOf(op) {
+			read[b] = true
+		}
+	}
+	for _, k := range r.kept {
+		for _, b := range k.writes {
+			if (read[b] || r.p.Bufs[b].Kind == kernel.Route) && !slices.Contains(l.kept, b) {
+				l.kept = append(l.kept, b)
+			}
+		}
+	}
+	return l, nil
 }
 
 // head rewrites the logits, with the loss behind them.
@@ -245,6 +283,11 @@ func (r *reversal) end(wanted ...kernel.Buf) (reversed, error) {
 			return reversed{}, err
 		}
 	}
+	return reversed{r.needed(wanted...), r.back}, nil
+}
+
+// needed returns the kept operations that make what the reverse reads, and what else is wanted.
+func (r *reversal) needed(wanted ...kernel.Buf) (ops []kernel.Op) {
 	needed := map[kernel.Buf]bool{}
 	for _, b := range wanted {
 		needed[b] = true
@@ -254,7 +297,6 @@ func (r *reversal) end(wanted ...kernel.Buf) (reversed, error) {
 			needed[b] = true
 		}
 	}
-	var again []kernel.Op
 	for _, k := range slices.Backward(r.kept) {
 		if !slices.ContainsFunc(k.writes, func(b kernel.Buf) bool { return needed[b] }) {
 			continue
@@ -262,10 +304,10 @@ func (r *reversal) end(wanted ...kernel.Buf) (reversed, error) {
 		for _, b := range k.reads {
 			needed[b] = true
 		}
-		again = append(again, k.op)
+		ops = append(ops, k.op)
 	}
-	slices.Reverse(again)
-	return reversed{again, r.back}, nil
+	slices.Reverse(ops)
+	return ops
 }
 
 // fresh returns a buffer that no other use of this list has.

@@ -40,9 +40,9 @@ func (x *Text) named(err error) error {
 
 // A Trainer computes what texts come to, their outcomes: the losses of their tokens, or vectors; and gradients of what is made of
 // these with respect to the numbers of an adapter, or to all weights, through a model whose weights are in its file's pages
-// (Mapped). Its forward pass is that of a Runner, with the adapter, bit for bit: the same plans.
-// Only the residual before each layer is kept; the backward pass makes the rest again, layer by layer. Nothing depends on
-// the number of threads. It is not safe for concurrent use.
+// (Mapped). Its forward pass is that of a Runner, with the adapter, bit for bit.
+// The residual before each layer is kept, and what else the backward pass reads of as many layers as Keep was given memory for;
+// of the others it makes that again. Nothing depends on which, or on the number of threads. It is not safe for concurrent use.
 type Trainer struct {
 	Adapter *Tuned
 
@@ -51,10 +51,15 @@ type Trainer struct {
 	plans   *plans // of the adapted program
 	program *rewriting
 	begin   []kernel.Op // of plans
-	layers  []backPlans
+	layers  []*layerPlans
+	move    parts     // the residual to the place of that behind the layer
 	output  backPlans // of logits, with the loss, or of vectors
 	pooling *pooling  // nil: outcomes are losses
 	bufs    *kernel.Buffers
+	places  []*kernel.Buffers // with the residual before each layer, and behind the last
+	at      *kernel.Buffers   // of these, that of the residual that there is now
+	kept    *mem.Region       // of layers that are not computed again
+	room    kernel.Room
 	batch   *kernel.Batch
 	targets *kernel.Targets
 	regions []*mem.Region
@@ -62,9 +67,8 @@ type Trainer struct {
 	work    *mem.Region      // scratch of all threads
 	scratch int              // of each
 	budget  *mem.Budget
-	between func()    // may be nil
-	saved   []float32 // the residual before each layer: [layers][MaxTokens][width]
-	width   int       // of the residual
+	between func() // may be nil
+	saved   []byte // the residual behind each layer
 	maxTok  int
 	maxOut  int
 	texts   []Text  // of the batch
@@ -77,6 +81,13 @@ type Trainer struct {
 // backPlans are the plans of a reversed.
 type backPlans struct{ again, back parts }
 
+// layerPlans are those of a layer, which runs as it is served, or whole.
+type layerPlans struct {
+	backPlans
+	served, whole parts
+	kept          bool // what whole makes is there for back
+}
+
 // trainerRows is the most bytes that the logits or vectors of a Trainer take, unless 16 rows take more.
 const trainerRows = 64 << 20
 
@@ -86,7 +97,7 @@ const maxChunk = 1 << 20
 // NewTrainer allocates a Trainer for the adapter, or for all weights of m, and takes it over. Errors name the architecture
 // and the operation that cannot be trained.
 func NewTrainer(m *Model, a *Tuned, c TrainerConfig) (*Trainer, error) {
-	t := &Trainer{Adapter: a, m: m, pool: c.Pool, budget: c.Budget, between: c.Between, maxTok: c.MaxTokens}
+	t := &Trainer{Adapter: a, m: m, pool: c.Pool, budget: c.Budget, between: c.Between, maxTok: c.MaxTokens, kept: new(mem.Region)}
 	if err := t.init(c); err != nil {
 		t.Close()
 		return nil, err
@@ -161,22 +172,35 @@ func (t *Trainer) init(c TrainerConfig) error {
 	}
 	t.begin = forward.Begin
 	t.scratch = t.plans.scratch(c.MaxTokens)
-	plan := func(what string, l reversed) (p backPlans, err error) {
-		if p.again, err = planned(t.program.bufs, l.again); err == nil {
-			p.back, err = planned(t.program.bufs, l.back)
+	lay := func(what string, ops []kernel.Op) (p parts, err error) {
+		if p, err = planned(t.program.bufs, ops); err != nil {
+			return nil, fmt.Errorf("%s cannot be trained: %s: %w", t.m.Config.Arch, what, err)
 		}
-		if err != nil {
-			return p, fmt.Errorf("%s cannot be trained: %s: %w", t.m.Config.Arch, what, err)
-		}
-		t.scratch = max(t.scratch, kernel.AlignUp(p.again.scratch(c.MaxTokens)), kernel.AlignUp(p.back.scratch(c.MaxTokens)))
+		t.scratch = max(t.scratch, kernel.AlignUp(p.scratch(c.MaxTokens)))
 		return p, nil
 	}
+	plan := func(what string, l reversed) (p backPlans, err error) {
+		if p.again, err = lay(what, l.again); err == nil {
+			p.back, err = lay(what, l.back)
+		}
+		return p, err
+	}
 	for il, l := range t.program.layers {
-		p, err := plan(fmt.Sprintf("layer %d", il), l)
+		what, p := fmt.Sprintf("layer %d", il), &layerPlans{}
 		t.layers = append(t.layers, p)
-		if err != nil {
+		if p.backPlans, err = plan(what, l.reversed); err != nil {
 			return err
 		}
+		if p.whole, err = lay(what, l.whole); err != nil {
+			return err
+		}
+	}
+	for i, s := range t.plans.steps { // a layer may have several, or none
+		l := t.layers[s.layer]
+		l.served = append(l.served, t.plans.layers[i])
+	}
+	if t.move, err = lay("its residual", []kernel.Op{t.program.move()}); err != nil {
+		return err
 	}
 	if t.output, err = plan("its output", t.program.output); err != nil {
 		return err
@@ -208,22 +232,21 @@ func (t *Trainer) allocate(c TrainerConfig) error {
 		width = t.m.Config.NEmbd
 	}
 	t.maxOut = min(max(trainerRows/(4*width), 16), t.maxTok)
-	room := kernel.Room{Tok: t.maxTok, Out: t.maxOut}
-	data, err := t.alloc("activations of training", kernel.BufBytes(t.program.bufs, room))
+	t.room = kernel.Room{Tok: t.maxTok, Out: t.maxOut}
+	data, err := t.alloc("activations of training", kernel.BufBytes(t.program.bufs, t.room))
 	if err != nil {
 		return err
 	}
-	if t.bufs, err = kernel.NewBuffers(t.program.bufs, room, data); err != nil {
+	if t.bufs, err = kernel.NewBuffers(t.program.bufs, t.room, data); err != nil {
 		return err
 	}
 	if err := t.fit(); err != nil {
 		return err
 	}
-	t.width = t.program.bufs[t.program.x].Width
-	if data, err = t.alloc("the residual of each layer", 4*len(t.layers)*t.maxTok*t.width); err != nil {
+	if t.saved, err = t.alloc("the residual of each layer", len(t.layers)*t.bytesOf(t.program.x)); err != nil {
 		return err
 	}
-	t.saved = mem.Float32s(data)
+	t.place()
 	blocks := t.MaxBlocks() // and as many texts, which have one block at least
 	if t.batch, err = kernel.NewBatch(t.maxTok, blocks, KVBlocks(t.maxTok), t.maxOut, t.m.program.Groups); err != nil {
 		return err
@@ -255,8 +278,8 @@ func (t *Trainer) fit() error {
 	return nil
 }
 
-// run runs plans over the batch.
-func (t *Trainer) run(p parts) { p.run(t.pool, t.bufs, t.batch, t.work.Bytes()) }
+// run runs plans over the batch, with the residual that there is now.
+func (t *Trainer) run(p parts) { p.run(t.pool, t.at, t.batch, t.work.Bytes()) }
 
 // pause lets others use the pool, if there are any, and returns ErrStopped once stop is set.
 func (t *Trainer) pause(stop *kernel.Stop) error {
@@ -293,7 +316,7 @@ func (t *Trainer) Bytes() (n uint64) {
 	if t.work != nil {
 		n += uint64(len(t.work.Bytes()))
 	}
-	return n
+	return n + uint64(len(t.kept.Bytes()))
 }
 
 // Close releases the memory, and closes the adapter. Closing again is a no-op.
@@ -301,13 +324,22 @@ func (t *Trainer) Close() {
 	if t.plans != nil {
 		t.plans.close()
 	}
-	all := append(t.layers, t.output, t.embedding)
+	all := []backPlans{t.output, t.embedding}
 	if t.pooling != nil {
 		all = append(all, t.pooling.plans)
 	}
+	for _, l := range t.layers {
+		all = append(all, l.backPlans)
+		l.whole.close()
+	}
+	t.move.close()
 	for _, p := range all {
 		p.again.close()
 		p.back.close()
+	}
+	t.kept.Close()
+	for _, b := range t.places {
+		b.Close()
 	}
 	if t.bufs != nil {
 		t.bufs.Close()
@@ -426,21 +458,26 @@ func (t *Trainer) forward(texts []Text, base, keep bool, stop *kernel.Stop) erro
 	if err := t.fill(texts, base); err != nil {
 		return err
 	}
-	n := len(t.batch.Tokens())
+	t.at = t.places[0]
 	t.run(t.plans.begin)
-	before := -1
-	for i, l := range t.plans.layers {
+	for il, l := range t.layers {
 		if err := t.pause(stop); err != nil {
 			return err
 		}
-		if il := t.plans.steps[i].layer; keep && il != before { // a layer may have several steps, or none
-			t.residual(il, n, func(saved, x []float32) { copy(saved, x) })
-			before = il
+		switch {
+		case keep && l.kept:
+			t.run(l.whole)
+			t.at = t.places[il+1]
+		case keep:
+			t.run(t.move)
+			t.at = t.places[il+1]
+			fallthrough
+		default:
+			t.run(l.served)
 		}
-		l.Run(t.pool, t.bufs, t.batch, t.work.Bytes())
 	}
 	if keep { // gradients are added from the output on
-		for i := range n {
+		for i := range t.batch.Tokens() {
 			clear(t.bufs.Row(t.program.dx, i))
 		}
 		clear(t.Adapter.gradient)
@@ -495,26 +532,19 @@ func (t *Trainer) backward(stop *kernel.Stop) error {
 	if len(t.rows) == 0 {
 		return t.m.Damaged()
 	}
-	n := len(t.batch.Tokens())
 	for il, l := range slices.Backward(t.layers) {
 		if err := t.pause(stop); err != nil {
 			return err
 		}
-		t.residual(il, n, func(saved, x []float32) { copy(x, saved) })
-		t.run(l.again)
+		t.at = t.places[il]
+		if !l.kept {
+			t.run(l.again)
+		}
 		t.run(l.back)
 	}
 	t.run(t.embedding.again)
 	t.run(t.embedding.back)
 	return t.m.Damaged()
-}
-
-// residual calls do with each row of the residual before a layer, where it is saved and where it is computed.
-func (t *Trainer) residual(il, n int, do func(saved, x []float32)) {
-	for i := range n {
-		at := (il*t.maxTok + i) * t.width
-		do(t.saved[at:at+t.width], t.bufs.Row(t.program.x, i))
-	}
 }
 
 // fill makes the texts the batch, and finds the rows whose logits have a loss, or whose vectors are pooled.

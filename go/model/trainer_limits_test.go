@@ -62,5 +62,6 @@ func TestGradientBeyondLimits(t *testing.T) {
 		if most > 0.02 {
 			t.Errorf("%s: %.4f of the gradient: %s", c.name, most, where)
 		}
+		keepsTheSame(t, limited, texts)
 	}
 }

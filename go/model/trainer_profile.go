@@ -14,7 +14,11 @@ func (t *Trainer) Measure(on bool) {
 		threads = t.pool.Threads()
 	}
 	plans := slices.Concat(t.plans.begin, t.plans.layers)
-	for _, p := range append(t.layers, t.output, t.embedding) {
+	plans = append(plans, t.move...)
+	for _, l := range t.layers {
+		plans = slices.Concat(plans, l.whole, l.again, l.back)
+	}
+	for _, p := range []backPlans{t.output, t.embedding} {
 		plans = slices.Concat(plans, p.again, p.back)
 	}
 	for _, p := range plans {
@@ -42,6 +46,10 @@ func (t *Trainer) Profile() []OpProfile {
 	add(-1, false, t.plans.begin, t.begin)
 	for i, p := range t.plans.layers {
 		add(t.plans.steps[i].layer, false, parts{p}, t.plans.steps[i].ops)
+	}
+	add(-1, false, t.move, []kernel.Op{t.program.move()})
+	for il, l := range t.layers {
+		add(il, false, l.whole, t.program.layers[il].whole)
 	}
 	add(-1, false, t.output.again, t.program.output.again)
 	add(-1, false, t.output.back, t.program.output.back)

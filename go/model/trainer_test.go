@@ -214,6 +214,7 @@ func TestGradientOfEveryArchitecture(t *testing.T) {
 			if most > 0.02 {
 				t.Errorf("%.4f of the gradient: %s", most, where)
 			}
+			keepsTheSame(t, tr, someTexts(m.Config))
 			servesWhatIsTrained(t, m, tr)
 		})
 	}

@@ -112,6 +112,7 @@ func TestGradientOfVectors(t *testing.T) {
 			if most > 0.02 {
 				t.Errorf("%.4f of the gradient: %s", most, where)
 			}
+			keepsTheSame(t, tr, texts)
 		})
 	}
 }

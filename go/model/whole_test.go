@@ -146,6 +146,7 @@ func TestGradientOfAllWeightsOfEveryArchitecture(t *testing.T) {
 			if signs.share > 0.1 {
 				t.Errorf("signs: %v", signs)
 			}
+			keepsTheSame(t, tr, someTexts(tr.m.Config))
 		})
 	}
 	isListed(t, wholeFile, lines)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -30,10 +31,25 @@ func TestBenchTrain(t *testing.T) {
 	if rows[1].Memory <= rows[0].Memory {
 		t.Errorf("%d bytes for more tokens, %d for fewer", rows[1].Memory, rows[0].Memory)
 	}
-	var ops []bench.TrainOpResult
-	if err := json.Unmarshal(measured("--train", "70", "--profile", "--no-roofline", "-o", "json"), &ops); err != nil {
-		t.Fatal(err)
+	const steps, layers = 2, 4
+	for _, r := range rows {
+		if r.Layers != layers || r.Kept != layers {
+			t.Errorf("train%d: %d of %d layers are kept, want all", r.Tokens, r.Kept, r.Layers)
+		}
 	}
+	var ops []bench.TrainOpResult
+	profile := func(args ...string) {
+		t.Helper()
+		ops = nil
+		if err := json.Unmarshal(measured(append(args, "--train", "70", "--profile", "--no-roofline", "-o", "json")...), &ops); err != nil {
+			t.Fatal(err)
+		}
+	}
+	again := func(o bench.TrainOpResult) bool { return strings.HasSuffix(o.Operation, " again") }
+	if profile(); slices.ContainsFunc(ops, again) {
+		t.Error("something is computed again, though there is memory")
+	}
+	profile("--memory", "10MiB")
 	calls, macs, shares := map[string]int{}, map[string]int64{}, 0.0
 	for _, o := range ops {
 		name := strings.TrimSpace(o.Operation + " " + o.Tensors)
@@ -43,7 +59,6 @@ func TestBenchTrain(t *testing.T) {
 			t.Errorf("%s: %+v", name, o)
 		}
 	}
-	const steps, layers = 2, 4
 	for name, want := range map[string]int{
 		"Embed token_embd": steps, "Matmul ffn_gate ffn_up": steps * layers, "Matmul again ffn_gate ffn_up": steps * layers,
 		"BackX ffn_up": steps * layers, "BackLow ffn_up": steps * layers, "BackAttend": steps * layers, "BackX output": steps, "Loss": steps,

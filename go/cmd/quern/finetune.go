@@ -268,7 +268,7 @@ func (f *finetuneFlags) run(cmd *cobra.Command) (err error) {
 		return err
 	}
 	defer pool.Close()
-	job, err := finetune.New(cmd.Context(), finetune.Source{File: head.File, Pool: pool, Budget: budget, Ranks: g}, plan)
+	job, err := finetune.New(cmd.Context(), finetune.Source{File: head.File, Pool: pool, Budget: budget, Spare: true, Ranks: g}, plan)
 	if err != nil {
 		return f.explain(err)
 	}

@@ -114,7 +114,11 @@ func (f *finetuneFlags) estimate(cmd *cobra.Command, job *finetune.Job) error {
 		fmt.Fprintf(w, "adapter: rank %d, alpha %g, %d matrices, %s numbers, %s\n", job.Settings.LoRA.Rank, job.Settings.LoRA.Alpha,
 			size.Matrices, thousands(uint64(size.Numbers)), mem.FormatBytes(size.Adapter))
 	}
-	fmt.Fprintf(w, "memory: %s beside the model\n", mem.FormatBytes(size.Memory))
+	memory := mem.FormatBytes(size.Memory) + " beside the model"
+	if size.Kept > 0 {
+		memory += fmt.Sprintf(", %s of which make it faster", mem.FormatBytes(size.Kept))
+	}
+	fmt.Fprintf(w, "memory: %s\n", memory)
 	line := fmt.Sprintf("steps: %d of %s of at most %d tokens", job.Config.Steps, count(job.Config.Chunks, "chunk"), job.MaxTokens)
 	if taken := job.Taken(); taken > 0 {
 		line += fmt.Sprintf(", %d taken", taken)
