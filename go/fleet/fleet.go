@@ -198,7 +198,7 @@ func (f *Fleet) openStores(context.Context) error {
 		f.onClose(batches.Close)
 		f.c.Server.Batches = batches
 		if f.c.FineTuning {
-			f.c.Server.Tune = f.tune
+			f.c.Server.Tune = tuner{f}
 		}
 	}
 	if disk := f.openDisk(); disk != nil {

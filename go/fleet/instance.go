@@ -30,6 +30,10 @@ type Instance struct {
 func (f *Fleet) instance(ctx context.Context, m *member, progress func(float64)) (_ *Instance, err error) {
 	name, start := m.Names[0], time.Now()
 	i := &Instance{metrics: f.metrics.Model(name), log: f.log.With().Str("model", name).Logger()}
+	identity := ""
+	if f.c.FineTuning {
+		identity = m.head.File.Identity()
+	}
 	bar, end := f.c.Loading.Begin()
 	i.open, err = m.head.Open(ctx, f.device, i.events(bar, progress))
 	end()
@@ -56,6 +60,7 @@ func (f *Fleet) instance(ctx context.Context, m *member, progress func(float64))
 		return nil, fmt.Errorf("%s: %w", m.Path, err)
 	}
 	i.model = m.serverModel(i.open, i.log)
+	i.model.Identity = identity
 	i.model.Engine = observed{i.loop, telemetry.NewObserver(i.metrics, f.tracing.Tracer())}
 	i.model.Memory, i.model.Spare = f.device.Budget(), f.device.Give
 	if err := m.Vectors.apply(&i.model, eng); err != nil {

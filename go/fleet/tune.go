@@ -23,15 +23,39 @@ import (
 // tuneSaves is how often the state of a fine-tuning job is saved.
 const tuneSaves = 30 * time.Second
 
-// tune runs a fine-tuning job of the server. The model's file is mapped again, whatever serves it: training reads the rows as they
-// lie in the file, whose pages are in the kernel's cache once for all who map them.
-func (f *Fleet) tune(ctx context.Context, w *batch.Work) error {
-	m, err := f.tunedBase(w.Job.Model)
+// A tuner fine-tunes the models of a fleet. It implements server.Tuner.
+type tuner struct{ *Fleet }
+
+// Identity implements server.Tuner.
+func (f tuner) Identity(name string) (string, error) {
+	m, err := f.tunedModel(name)
+	if err != nil {
+		return "", err
+	}
+	head, err := f.c.Files.Survey(m.Path, f.opening(m))
+	if err != nil {
+		return "", err
+	}
+	defer head.Close()
+	return head.File.Identity(), head.File.Damaged()
+}
+
+// Tune implements server.Tuner. The model's file is mapped again, whatever serves it: training reads the rows as they lie in the
+// file, whose pages are in the kernel's cache once for all who map them.
+func (f tuner) Tune(ctx context.Context, w *batch.Work) error {
+	model, err := f.tunedModel(w.Job.Model)
+	if err != nil {
+		return err
+	}
+	m, err := f.read(*model)
 	if err != nil {
 		return err
 	}
 	defer m.head.Close()
-	t := &tuning{f: f, w: w, m: m}
+	if m.head.File.Identity() != w.Base {
+		return &batch.TuneFault{Code: "model_changed", Message: fmt.Sprintf("the file of %.64q has changed since the job was created", w.Job.Model)}
+	}
+	t := &tuning{f: f.Fleet, w: w, m: m}
 	if err := t.read(ctx); err != nil {
 		return cmp.Or(ctx.Err(), err)
 	}
@@ -88,11 +112,11 @@ func noMemory(err error) error {
 	return &batch.TuneFault{Code: "server_error", Message: fmt.Sprintf("there is not enough memory for the job: %v", err)}
 }
 
-// tunedBase opens the model of a name for training.
-func (f *Fleet) tunedBase(name string) (*member, error) {
+// tunedModel returns the model of a name, which is trained.
+func (f *Fleet) tunedModel(name string) (*Model, error) {
 	for _, m := range f.start {
 		if m.Names[0] == name {
-			return f.read(m.Model)
+			return &m.Model, nil
 		}
 	}
 	f.lister.mu.Lock()
@@ -104,7 +128,7 @@ func (f *Fleet) tunedBase(name string) (*member, error) {
 	if listed.Broken != nil {
 		return nil, listed.Broken
 	}
-	return f.read(listed.Model)
+	return &listed.Model, nil
 }
 
 // A tuning is a fine-tuning job that runs.
@@ -162,21 +186,25 @@ func (t *tuning) roomOf(ctx context.Context, id string) (uint64, error) {
 	}
 }
 
-// examples reads a file of the job.
-func (t *tuning) examples(ctx context.Context, id, param string) ([]data.Example, error) {
+// examples reads a file of the job, of what its method learns from.
+func (t *tuning) examples(ctx context.Context, id, param string) (*data.Set, error) {
 	in, file, name, err := t.open(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
 	set, err := data.ReadFrom(in, name, data.Auto)
-	if err == nil && len(set.Examples) == 0 {
-		err = fmt.Errorf("%s: %s, want examples of one answer", name, set.Kind())
+	if dpo := t.w.Wishes.Method == batch.DPO; err == nil && dpo != (len(set.Pairs) > 0) {
+		want := "texts and answers; of pairs learns the method dpo"
+		if dpo {
+			want = "pairs of a better and a worse answer"
+		}
+		err = fmt.Errorf("%s: %s, want %s", name, set.Kind(), want)
 	}
 	if err != nil {
 		return nil, badFile(param, err)
 	}
-	return set.Examples, nil
+	return set, nil
 }
 
 func badFile(param string, err error) error {
@@ -203,15 +231,22 @@ func (t *tuning) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var held []data.Example
+	held := &data.Set{}
 	if v := t.w.Job.Validation; v != nil {
 		if held, err = t.examples(ctx, *v, "validation_file"); err != nil {
 			return err
+		}
+		if held.Kind() != learn.Kind() {
+			return badFile("validation_file", fmt.Errorf("%s, and the training file has %s", held.Kind(), learn.Kind()))
 		}
 	}
 	s, wish := finetune.Defaults(), t.w.Wishes
 	s.Share, s.Patience = 0, 0 // all examples of the file, as often as was asked for
 	s.Seed, s.LoRA.Seed = uint64(wish.Seed), uint64(wish.Seed)
+	if wish.Method == batch.DPO {
+		s.Preference, s.Beta = finetune.DPO, wish.Beta
+		s.Rate = s.Preference.Rate()
+	}
 	if wish.Epochs > 0 {
 		s.Epochs = wish.Epochs
 	}
@@ -219,8 +254,16 @@ func (t *tuning) read(ctx context.Context) error {
 		s.Rate *= wish.Rate
 	}
 	plan := func() (err error) {
-		r := data.Renderer{Tokenizer: t.m.head.Tokenizer, Template: t.m.template, Now: time.Unix(t.w.Job.Created, 0), Until: ctx, Workers: 1}
-		t.plan, err = finetune.NewPlan(&r, learn, held, t.m.head.Config.NCtx, s)
+		head, longest := t.m.head, t.m.head.Config.NCtx
+		r := data.Renderer{Tokenizer: head.Tokenizer, Template: t.m.template, Now: time.Unix(t.w.Job.Created, 0), Until: ctx, Workers: 1}
+		switch {
+		case len(learn.Compared) > 0:
+			t.plan, err = finetune.NewComparison(head.Encoder(), learn.Compared, held.Compared, longest, s)
+		case s.Preference != "":
+			t.plan, err = finetune.NewPairPlan(&r, learn.Pairs, held.Pairs, longest, s)
+		default:
+			t.plan, err = finetune.NewPlan(&r, learn.Examples, held.Examples, longest, s)
+		}
 		if err != nil {
 			return badFile("training_file", err)
 		}
@@ -271,6 +314,11 @@ func (t *tuning) run(ctx context.Context, g *engine.Guest, state *finetune.Check
 		return &batch.TuneFault{Code: "server_error", Message: err.Error()}
 	}
 	defer job.Close()
+	const curve = 1 << 20 // bytes, and what else a file of numbers has
+	if err := w.ReserveResults(int64(job.Size().Adapter) + curve); err != nil {
+		return &batch.TuneFault{Code: "server_error", Message: fmt.Sprintf("there is no room for an adapter of %s: %v",
+			mem.FormatBytes(job.Size().Adapter), err)}
+	}
 	if state != nil {
 		if err := job.Restore(state); err != nil {
 			t.anew(err)
@@ -286,7 +334,8 @@ func (t *tuning) run(ctx context.Context, g *engine.Guest, state *finetune.Check
 	if s.Batch == 0 {
 		examples = max(t.plan.Config.Chunks*t.plan.MaxTokens*t.plan.Learnt.Examples/max(t.plan.Learnt.Tokens, 1), 1)
 	}
-	if err := w.Begin(min(examples, t.plan.Learnt.Examples), rate, s.Epochs, time.Now().Add(left)); err != nil {
+	shown := batch.TuneSettings{Batch: min(examples, t.plan.Learnt.Examples), Rate: rate, Epochs: s.Epochs, Beta: cmp.Or(s.Beta, train.DefaultBeta)}
+	if err := w.Begin(shown, time.Now().Add(left)); err != nil {
 		return err
 	}
 	if job.Taken() == 0 {

@@ -12,7 +12,7 @@ import (
 // A request of any path with any query, header and body is answered, or refused as the client's fault. Those that the
 // other targets have no bodies for are among the seeds.
 func FuzzRequests(f *testing.F) {
-	h := fake.Handler(f, server.Config{SlotPath: f.TempDir(), LoraDir: f.TempDir(), Batches: fake.Batches(f), Tune: noTuning,
+	h := fake.Handler(f, server.Config{SlotPath: f.TempDir(), LoraDir: f.TempDir(), Batches: fake.Batches(f), Tune: noTuning{},
 		Tools: fake.Weather{}, Library: &fake.Shelf{}}, nil)
 	for _, seed := range []struct{ method, path, query, body string }{
 		{"GET", "/v1/chat/completions", "limit=5&order=asc&after=x&metadata[a]=b", ""},

@@ -88,7 +88,7 @@ func newWholeSiteOf(t *testing.T, caller func(*gin.Context) answer.Caller) *fake
 		t.Fatal(err)
 	}
 	t.Cleanup(store.Close)
-	return fake.Demo(t, fake.Setup{Server: server.Config{SlotPath: t.TempDir(), LoraDir: t.TempDir(), Batches: store, Tune: noTuning,
+	return fake.Demo(t, fake.Setup{Server: server.Config{SlotPath: t.TempDir(), LoraDir: t.TempDir(), Batches: store, Tune: noTuning{},
 		Tools: fake.Weather{}, Library: &fake.Shelf{}, Caller: caller}})
 }
 
@@ -335,4 +335,7 @@ func short(text string) string {
 }
 
 // noTuning is for servers whose fine-tuning jobs are created, and never run.
-func noTuning(context.Context, *batch.Work) error { return errors.New("no job is run here") }
+type noTuning struct{}
+
+func (noTuning) Identity(string) (string, error)         { return "", nil }
+func (noTuning) Tune(context.Context, *batch.Work) error { return errors.New("no job is run here") }

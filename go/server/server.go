@@ -67,7 +67,7 @@ type Config struct {
 	Build    string            // the program's version, which answers carry
 	SlotPath string            // the directory of saved slots; empty: slots are not saved
 	Batches  *batch.Store      // files and batches; nil: there are none
-	Tune     Tuner             // runs fine-tuning jobs of Batches; nil: there are none
+	Tune     Tuner             // runs fine-tuning jobs of Batches, which it needs; nil: there are none
 	Fetch    *fetch.Fetcher    // of pictures and sounds that requests name by URLs; nil: none is
 	Disk     *diskcache.Store  // what GET /v1/memory shows of texts on disk; nil: there are none
 	Device   *engine.Device    // whose memory GET /v1/memory shows; nil: none
@@ -151,6 +151,7 @@ func New(c Config) *Server {
 	s.openAI = &openai.API{Host: s.host, Stored: stored, Batches: c.Batches, Endpoints: s.batchEndpoints}
 	if c.Tune != nil {
 		s.openAI.Tunable = s.tunable
+		c.Batches.OnUntuned(s.untuned)
 	}
 	s.list = &catalog.Catalog{Set: s.models, Library: c.Library, LoraDir: c.LoraDir, OnPanic: c.Models.OnPanic, Log: c.Log,
 		Forget: s.host.Running.Forget}

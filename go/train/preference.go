@@ -8,16 +8,19 @@ import (
 	"github.com/quern-llm/quern/go/model"
 )
 
+// DefaultBeta is the usual Beta of DPO and ORPO.
+const DefaultBeta = 0.1
+
 // DPO has the model prefer the first text of each pair to the second, more than it did without the adapter (Rafailov et al.
 // 2023, "Direct Preference Optimization"): the loss is that of a classifier of pairs, whose score z is Beta times the
 // difference of what the texts' log-probabilities gained. Margins are of z.
 type DPO struct {
-	Beta      float64 // 0: 0.1
+	Beta      float64 // 0: DefaultBeta
 	Smoothing float64 // the share of pairs whose order may be wrong (conservative DPO), below 0.5
 	Mean      bool    // log-probabilities are means over the tokens, not sums
 }
 
-func (o DPO) beta() float64 { return orDefault(o.Beta, 0.1) }
+func (o DPO) beta() float64 { return orDefault(o.Beta, DefaultBeta) }
 
 // Each implements Objective.
 func (DPO) Each() int { return 2 }
@@ -60,10 +63,10 @@ func (o DPO) Judge(c Chunk) Verdict {
 // whose score z is the difference of the logarithms of the odds of the two, of their tokens' mean probability (geometric).
 // Margins are of z.
 type ORPO struct {
-	Beta float64 // 0: 0.1
+	Beta float64 // 0: DefaultBeta
 }
 
-func (o ORPO) beta() float64 { return orDefault(o.Beta, 0.1) }
+func (o ORPO) beta() float64 { return orDefault(o.Beta, DefaultBeta) }
 
 // Each implements Objective.
 func (ORPO) Each() int { return 2 }

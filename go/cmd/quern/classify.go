@@ -111,7 +111,7 @@ func (f *classifyFlags) classify(cmd *cobra.Command, head *launch.Head, m *launc
 			read[i].IDs = head.Tokenizer.Begin(head.Tokenizer.Encode(t, tokenizer.Options{ParseSpecial: true}))
 			continue
 		}
-		pair, err := pairsOf(head).Pairing(t)
+		pair, err := head.Pairs().Pairing(t)
 		if err == nil {
 			read[i], err = pair(f.pair)
 		}

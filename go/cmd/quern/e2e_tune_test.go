@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -13,6 +15,7 @@ import (
 	"time"
 
 	"github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/option"
 )
 
 // learnt are the sentences that models are fine-tuned to say.
@@ -123,6 +126,26 @@ func (c batchClient) ask(model, text string) (string, error) {
 	return r.Choices[0].Message.Content, nil
 }
 
+// adapters returns the memory that loaded adapters take.
+func (s *service) adapters(key string) (bytes uint64) {
+	s.t.Helper()
+	var memory struct {
+		Purposes []struct {
+			Purpose string
+			Bytes   uint64
+		}
+	}
+	if status, text := s.withKey(key, "GET", "/v1/memory", ""); status != 200 || json.Unmarshal([]byte(text), &memory) != nil {
+		s.t.Fatalf("/v1/memory: %d %s", status, text)
+	}
+	for _, p := range memory.Purposes {
+		if p.Purpose == "adapters" {
+			bytes += p.Bytes
+		}
+	}
+	return bytes
+}
+
 // A job learns while others are answered as ever; what it has made can be asked for at once, by its owner, and is gone with its
 // file.
 func TestServeFineTuning(t *testing.T) {
@@ -193,11 +216,56 @@ func TestServeFineTuning(t *testing.T) {
 	if _, err := c.FineTuning.Jobs.Cancel(ctx, job.ID); status(err) != 409 {
 		t.Errorf("a job that has ended is cancelled: %v", err)
 	}
-	if err := deleteFile(c, job.ResultFiles[1]); err != nil {
-		t.Fatal(err)
+	if _, err := stranger.Models.Delete(ctx, job.FineTunedModel); status(err) != 404 {
+		t.Errorf("another key deletes the model: %v", err)
+	}
+	for _, name := range []string{"demo", "ft:demo:six:none", "ft:"} {
+		if _, err := c.Models.Delete(ctx, name); status(err) != 404 {
+			t.Errorf("deleting %s: %v", name, err)
+		}
+	}
+	if s.adapters(key) == 0 {
+		t.Error("no memory is taken by adapters")
+	}
+	answer := c.Chat.Completions.NewStreaming(ctx, openai.ChatCompletionNewParams{
+		Model: job.FineTunedModel, Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage(question(0))}, MaxTokens: openai.Int(400),
+	}, option.WithJSONSet("ignore_eos", true))
+	if !answer.Next() {
+		t.Fatal(answer.Err())
+	}
+	if gone, err := c.Models.Delete(ctx, job.FineTunedModel); err != nil || !gone.Deleted || gone.ID != job.FineTunedModel || gone.Object != "model" {
+		t.Errorf("%+v, %v", gone, err)
+	}
+	reason := ""
+	for answer.Next() {
+		if all := answer.Current().Choices; len(all) > 0 {
+			reason = cmp.Or(all[0].FinishReason, reason)
+		}
+	}
+	if answer.Err() != nil || reason != "length" {
+		t.Errorf("an answer of a model that is deleted ends with %q, %v", reason, answer.Err())
 	}
 	if _, err := c.ask(job.FineTunedModel, "Hi"); status(err) != 404 {
 		t.Errorf("a model that was deleted: %v", err)
+	}
+	if _, err := c.Models.Delete(ctx, job.FineTunedModel); status(err) != 404 {
+		t.Errorf("deleted again: %v", err)
+	}
+	if !s.eventually(func() bool { return s.adapters(key) == 0 }) {
+		t.Errorf("the adapter of a deleted model takes %d bytes", s.adapters(key))
+	}
+	if err := deleteFile(c, job.ResultFiles[1]); status(err) != 404 {
+		t.Errorf("the adapter of a deleted model: %v", err)
+	}
+	again := c.tuned(c.tune(file, 1).ID) // to delete its file is to delete it, too
+	if _, err := c.ask(again.FineTunedModel, "Hi"); err != nil {
+		t.Error(err)
+	}
+	if err := deleteFile(c, again.ResultFiles[1]); err != nil {
+		t.Error(err)
+	}
+	if _, err := c.ask(again.FineTunedModel, "Hi"); status(err) != 404 || !s.eventually(func() bool { return s.adapters(key) == 0 }) {
+		t.Errorf("a model whose file was deleted: %v", err)
 	}
 
 	// What is wrong is told by the job, or before there is one.

@@ -111,7 +111,7 @@ func (f *rerankFlags) scores(cmd *cobra.Command, head *launch.Head, m *launch.Mo
 	texts := append(slices.Clone(documents), query)
 	if pooling == nn.PoolRank {
 		texts = documents
-		if pair, err = pairsOf(head).Pairing(query); err != nil {
+		if pair, err = head.Pairs().Pairing(query); err != nil {
 			return nil, err
 		}
 	}
@@ -136,14 +136,6 @@ func (f *rerankFlags) scores(cmd *cobra.Command, head *launch.Head, m *launch.Mo
 		scores[i] = float64(v[0][0])
 	}
 	return scores, nil
-}
-
-// pairsOf returns what makes tokens of pairs of texts.
-func pairsOf(head *launch.Head) *rerank.Model {
-	return &rerank.Model{Metadata: head.File.GGUF, Tokenizer: head.Tokenizer,
-		Encode: func(text string, o tokenizer.Options, _ int) ([]int32, error) {
-			return head.Tokenizer.Encode(text, o), nil
-		}}
 }
 
 // printRanked prints documents with their scores.

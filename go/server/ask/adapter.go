@@ -29,6 +29,7 @@ type Adapters struct {
 	list []*Adapter
 	busy map[string]bool // names that are being loaded
 	held map[*Adapter]int
+	gone map[*Adapter]func() // of adapters that were removed and are held: what is called when nobody holds them
 
 	loading sync.Mutex // one adapter of a fine-tuned model is loaded at a time
 }
@@ -76,7 +77,31 @@ func (s *Adapters) Release(a *Adapter) {
 	defer s.mu.Unlock()
 	if s.held[a]--; s.held[a] == 0 {
 		delete(s.held, a)
+		if then := s.gone[a]; then != nil {
+			delete(s.gone, a)
+			then()
+		}
 	}
+}
+
+// Retire removes an adapter, which nobody can hold any more, and calls drop once nobody does. drop is not to wait.
+func (s *Adapters) Retire(name string, drop func(a *Adapter)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.IndexFunc(s.list, func(a *Adapter) bool { return a.Name == name })
+	if i < 0 {
+		return
+	}
+	a := s.list[i]
+	s.list = slices.Delete(s.list, i, i+1)
+	if s.held[a] == 0 {
+		drop(a)
+		return
+	}
+	if s.gone == nil {
+		s.gone = map[*Adapter]func(){}
+	}
+	s.gone[a] = func() { drop(a) }
 }
 
 // oldest removes and returns the adapter whose last use is longest ago, of those that nobody holds; nil: there is none.
@@ -135,6 +160,13 @@ func (m *Model) TunedAdapter(ctx context.Context, name, path string) (*Adapter, 
 	loaded.Name = name
 	m.Tuned.Settle(&Adapter{Name: name, Scale: 1, Loaded: loaded}, true)
 	return m.Tuned.Hold(name), nil
+}
+
+// Untune unloads the adapter of a fine-tuned model that was deleted, if it is loaded. Requests that have it go on.
+func (m *Model) Untune(name string) {
+	m.Tuned.Retire(name, func(a *Adapter) {
+		go func() { _ = m.Engine.DropAdapter(context.Background(), a.Loaded) }() // else the model is being unloaded
+	})
 }
 
 // An adapterUse is an element of the field lora: an adapter by its id, and how it is scaled.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/mem"
@@ -62,4 +63,52 @@ func TestTunedAdaptersMakeRoom(t *testing.T) {
 			t.Errorf("dropped %v, want b and then a", e.dropped)
 		}
 	}
+}
+
+// An adapter whose model is deleted is unloaded at once, or when the last request that holds it ends; meanwhile nobody finds it.
+func TestDeletedAdaptersAreUnloaded(t *testing.T) {
+	t.Parallel()
+	dropped := make(chan string, 2)
+	e := &drops{places{room: 3}, dropped}
+	m := &ask.Model{Engine: e, Tuned: &ask.Adapters{}}
+	hold := func(name string) *ask.Adapter {
+		a, err := m.TunedAdapter(context.Background(), name, name+".gguf")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	m.Tuned.Release(hold("a"))
+	m.Untune("a")
+	m.Untune("unknown")
+	if got := <-dropped; got != "a" {
+		t.Errorf("dropped %s", got)
+	}
+	b := hold("b")
+	hold("b")
+	m.Untune("b")
+	m.Tuned.Release(b)
+	if len(m.Tuned.All()) != 0 || m.Tuned.Hold("b") != nil {
+		t.Error("who asks finds a model that was deleted")
+	}
+	select {
+	case got := <-dropped:
+		t.Errorf("%s is unloaded while a request holds it", got)
+	case <-time.After(20 * time.Millisecond):
+	}
+	m.Tuned.Release(b)
+	if got := <-dropped; got != "b" {
+		t.Errorf("dropped %s", got)
+	}
+}
+
+// drops is places that says what it drops.
+type drops struct {
+	places
+	dropped chan string
+}
+
+func (e *drops) DropAdapter(_ context.Context, a *engine.Adapter) error {
+	e.dropped <- a.Name
+	return nil
 }

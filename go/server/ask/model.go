@@ -58,7 +58,8 @@ type Model struct {
 	// Fingerprint identifies what output for a given seed depends on besides the model
 	// and the request: the numeric profile, and the types of keys and values.
 	Fingerprint string
-	Ctx         int // positions of a sequence
+	Identity    string // a hash of the file, where models are fine-tuned; empty: it is not known
+	Ctx         int    // positions of a sequence
 
 	Encoder     bool       // a text is evaluated in one pass, beside others
 	Pooling     nn.Pooling // what the vector of a text is made of

@@ -170,6 +170,7 @@ type Store struct {
 	noted       map[string]int   // events of fine-tuning jobs of which there was one since Open; under eventsMu
 	turns       map[string]int64 // of owners whose fine-tuning jobs ran: the number of the last one
 	turn        int64
+	untuned     func(name string) // see OnUntuned
 
 	lock *os.File // held while the store is open; nil where the file system has none
 }
@@ -453,14 +454,22 @@ func (s *Store) keepResult(owner string, f File) (string, error) {
 func (s *Store) reserve(owner string, n int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	free := s.quota - s.used - int64(n)
+	if err := s.room(owner, int64(n)); err != nil {
+		return err
+	}
+	s.count(owner, int64(n))
+	return nil
+}
+
+// room returns an error if an owner may not have so many bytes more. s.mu is held.
+func (s *Store) room(owner string, n int64) error {
+	free := s.quota - s.used - n
 	if free < 0 {
 		return ErrFull
 	}
-	if s.shared && s.owned[owner]+int64(n) > free {
+	if s.shared && s.owned[owner]+n > free {
 		return ErrShare
 	}
-	s.count(owner, int64(n))
 	return nil
 }
 
@@ -508,28 +517,37 @@ func (s *Store) Content(owner, id string) (*os.File, error) {
 
 // RemoveFile deletes a file of an owner unless a batch needs it.
 func (s *Store) RemoveFile(owner, id string) error {
+	model, err := s.removeFile(owner, id)
+	if model != "" && s.untuned != nil {
+		s.untuned(model)
+	}
+	return err
+}
+
+// removeFile returns the name of the model whose adapter it has deleted, if any.
+func (s *Store) removeFile(owner, id string) (model string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f, err := get(s.files, owner, id)
 	if err != nil {
-		return err
+		return "", err
 	}
 	for _, b := range s.batches {
 		if b.Value.Input == id && !b.Value.ended() {
-			return ErrInUse
+			return "", ErrInUse
 		}
 	}
 	for _, o := range s.tunings {
 		if t := &o.Value; !t.Ended() && (t.Training == id || t.Validation != nil && *t.Validation == id) {
-			return ErrInUse
+			return "", ErrInUse
 		}
 	}
 	if err := s.remove(id+".json", id+".data"); err != nil {
-		return err
+		return "", err
 	}
 	delete(s.files, id)
 	s.count(owner, -f.Bytes)
-	return nil
+	return s.madeOf(id), nil
 }
 
 // remove removes files of the folder, some of which may not be there.

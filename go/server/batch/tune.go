@@ -44,6 +44,7 @@ var (
 	ErrPurpose  = errors.New("want a file that was uploaded with purpose=fine-tune")
 	ErrTuneFile = fmt.Errorf("want a file of at most %d MiB of examples", MaxTuneFile>>20)
 	ErrState    = errors.New("the job is in another state")
+	ErrTuned    = errors.New("no such fine-tuned model")
 )
 
 // TuneSettings are what a fine-tuning job shows of its settings: numbers, or until the job has begun "auto" for what is chosen.
@@ -51,12 +52,20 @@ type TuneSettings struct {
 	Batch  any `json:"batch_size"`
 	Rate   any `json:"learning_rate_multiplier"`
 	Epochs any `json:"n_epochs"`
+	Beta   any `json:"beta,omitempty"` // of DPO
 }
+
+// The methods of fine-tuning.
+const (
+	Supervised = "supervised"
+	DPO        = "dpo" // of pairs of a better and a worse answer
+)
 
 // A TuneMethod says how a model is fine-tuned.
 type TuneMethod struct {
 	Type       string      `json:"type"`
 	Supervised *tunedUnder `json:"supervised,omitempty"`
+	DPO        *tunedUnder `json:"dpo,omitempty"`
 }
 
 type tunedUnder struct {
@@ -86,7 +95,7 @@ type Tuning struct {
 	Status       string            `json:"status"`
 	Training     string            `json:"training_file"`
 	Validation   *string           `json:"validation_file"`
-	Settings     TuneSettings      `json:"hyperparameters"`
+	Settings     *TuneSettings     `json:"hyperparameters,omitempty"` // of supervised jobs
 	Method       TuneMethod        `json:"method"`
 	Tokens       *int              `json:"trained_tokens"`
 	Error        *TuneFault        `json:"error"`
@@ -103,6 +112,8 @@ func (t *Tuning) Ended() bool {
 
 // Wishes are what a fine-tuning job is asked for; what is 0 is chosen.
 type Wishes struct {
+	Method   string // empty: Supervised
+	Beta     float64
 	Epochs   int
 	Examples int     // of a step
 	Rate     float64 // in relation to the usual
@@ -140,9 +151,16 @@ type TuneEvent struct {
 	Data    *TunePoint `json:"data"`
 }
 
+// A Base is the model that a job fine-tunes.
+type Base struct {
+	Name     string
+	Identity string // a hash of its file
+}
+
 // tuning is a fine-tuning job as it is stored.
 type tuning struct {
 	Tuning
+	Base    string     `json:"base"` // Base.Identity
 	Wishes  Wishes     `json:"wishes"`
 	Adapter string     `json:"adapter"` // the file
 	Best    *TunePoint `json:"best"`
@@ -152,12 +170,12 @@ func (s *Store) events(id string) string { return s.path(id + ".events") }
 func (s *Store) state(id string) string  { return s.path(id + ".state") }
 
 // AddTuning creates a fine-tuning job of an owner. It is run when the server is idle.
-func (s *Store) AddTuning(owner, model, training, validation string, w Wishes, metadata map[string]string) (Tuning, error) {
-	t := tuning{Wishes: w, Tuning: Tuning{
-		ID: newID("ftjob-"), Object: "fine_tuning.job", Model: model, Created: time.Now().Unix(), Status: TuneQueued,
+func (s *Store) AddTuning(owner string, base Base, training, validation string, w Wishes, metadata map[string]string) (Tuning, error) {
+	t := tuning{Base: base.Identity, Wishes: w, Tuning: Tuning{
+		ID: newID("ftjob-"), Object: "fine_tuning.job", Model: base.Name, Created: time.Now().Unix(), Status: TuneQueued,
 		Training: training, Seed: w.Seed, Metadata: metadata, Results: []string{}, Integrations: []string{},
 	}}
-	t.show(orAuto(w.Examples), orAuto(w.Rate), orAuto(w.Epochs))
+	t.show(TuneSettings{orAuto(w.Examples), orAuto(w.Rate), orAuto(w.Epochs), orAuto(w.Beta)})
 	if validation != "" {
 		t.Validation = &validation
 	}
@@ -214,9 +232,13 @@ func orAuto[T int | float64](v T) any {
 }
 
 // show sets the settings that the API shows.
-func (t *tuning) show(batch, rate, epochs any) {
-	t.Settings = TuneSettings{batch, rate, epochs}
-	t.Method = TuneMethod{"supervised", &tunedUnder{t.Settings}}
+func (t *tuning) show(s TuneSettings) {
+	if t.Wishes.Method == DPO {
+		t.Method = TuneMethod{Type: DPO, DPO: &tunedUnder{s}}
+		return
+	}
+	s.Beta = nil
+	t.Settings, t.Method = &s, TuneMethod{Type: Supervised, Supervised: &tunedUnder{s}}
 }
 
 // forgetTunings removes the oldest jobs of a kind that have ended without a model, or whose model was deleted, until there are
@@ -332,25 +354,61 @@ func (s *Store) TuneCheckpoints(owner, id string) ([]TuneCheckpoint, error) {
 
 // A TunedModel is a model that a fine-tuning job has made.
 type TunedModel struct {
-	Name, Base string
-	Path       string // of the adapter
-	Created    int64
+	Name    string
+	Base    Base
+	Path    string // of the adapter
+	Created int64
 }
 
 // Tuned returns a model that a job of an owner has made, by its name, unless its file was deleted.
 func (s *Store) Tuned(owner, name string) (TunedModel, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, o := range s.tunings {
-		if t := &o.Value; o.Owner == owner && t.Tuning.Tuned != nil && *t.Tuning.Tuned == name && s.files[t.Adapter] != nil {
-			return s.tunedModel(t), true
-		}
+	if t := s.named(owner, name); t != nil {
+		return s.tunedModel(t), true
 	}
 	return TunedModel{}, false
 }
 
+// named returns the job that has made a model of an owner which is not deleted; nil: there is none. s.mu is held.
+func (s *Store) named(owner, name string) *tuning {
+	for _, o := range s.tunings {
+		if t := &o.Value; o.Owner == owner && t.Tuning.Tuned != nil && *t.Tuning.Tuned == name && s.files[t.Adapter] != nil {
+			return t
+		}
+	}
+	return nil
+}
+
 func (s *Store) tunedModel(t *tuning) TunedModel {
-	return TunedModel{*t.Tuning.Tuned, t.Model, s.path(t.Adapter + ".data"), t.Created}
+	return TunedModel{*t.Tuning.Tuned, Base{t.Model, t.Base}, s.path(t.Adapter + ".data"), t.Created}
+}
+
+// RemoveTuned deletes a model that a job of an owner has made, with the file of its adapter. The job and its other results stay.
+func (s *Store) RemoveTuned(owner, name string) error {
+	s.mu.Lock()
+	t, file := s.named(owner, name), ""
+	if t != nil {
+		file = t.Adapter
+	}
+	s.mu.Unlock()
+	if t == nil {
+		return fmt.Errorf("%w: %.200q", ErrTuned, strings.ToValidUTF8(name, "?"))
+	}
+	return s.RemoveFile(owner, file)
+}
+
+// OnUntuned has f called with the name of each model whose adapter was deleted. It is set before the store is used.
+func (s *Store) OnUntuned(f func(name string)) { s.untuned = f }
+
+// madeOf returns the name of the model whose adapter is a file; "": it is none's. s.mu is held.
+func (s *Store) madeOf(file string) string {
+	for _, o := range s.tunings {
+		if t := &o.Value; t.Adapter == file && t.Tuning.Tuned != nil {
+			return *t.Tuning.Tuned
+		}
+	}
+	return ""
 }
 
 // TunedModels returns the models that jobs of an owner have made, newest first.

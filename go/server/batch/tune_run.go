@@ -36,9 +36,11 @@ type active struct {
 type Work struct {
 	Owner  string
 	Job    Tuning
+	Base   string // the Identity of the model that the job was created for
 	Wishes Wishes
 
 	s    *Store
+	room int64 // bytes that are reserved for results
 	done bool
 }
 
@@ -108,7 +110,7 @@ func (s *Store) nextTuning(ctx context.Context) (*Work, context.Context) {
 	}
 	one, stop := context.WithCancel(ctx)
 	s.active = active{id: t.ID, stop: stop}
-	return &Work{Owner: first.Owner, Job: t.Tuning, Wishes: t.Wishes, s: s}, one
+	return &Work{Owner: first.Owner, Job: t.Tuning, Base: t.Base, Wishes: t.Wishes, s: s}, one
 }
 
 // endTuning ends a job that is not done, unless it was paused or cancelled.
@@ -136,6 +138,8 @@ func (s *Store) endTuning(w *Work, err error, log func(string, error)) {
 	if s.tunings[id].Value.Ended() {
 		s.dropState(id)
 	}
+	s.count(w.Owner, -w.room)
+	w.room = 0
 	s.mu.Unlock()
 	if failed {
 		s.event(id, "error", fault.Message, nil)
@@ -188,6 +192,15 @@ func (w *Work) Reserve(n int64) error {
 	return nil
 }
 
+// ReserveResults makes room for results of so many bytes, before the job takes its time.
+func (w *Work) ReserveResults(n int64) error {
+	if err := w.s.reserve(w.Owner, int(n)); err != nil {
+		return err
+	}
+	w.room += n
+	return nil
+}
+
 // Event notes that something has happened; data: numbers of a step, or nil.
 func (w *Work) Event(message string, data *TunePoint) { w.s.event(w.Job.ID, "info", message, data) }
 
@@ -195,40 +208,45 @@ func (w *Work) Event(message string, data *TunePoint) { w.s.event(w.Job.ID, "inf
 func (w *Work) Warn(message string) { w.s.event(w.Job.ID, "warn", message, nil) }
 
 // Begin shows what the job has become, and about when it will end.
-func (w *Work) Begin(batch int, rate float64, epochs int, end time.Time) error {
-	w.s.mu.Lock()
-	defer w.s.mu.Unlock()
-	_, err := alter(w.s, w.s.tunings, w.Job.ID, func(t *tuning) error {
+func (w *Work) Begin(s TuneSettings, end time.Time) error {
+	return w.alter(func(t *tuning) error {
 		if t.Ended() || t.Status == TunePaused {
 			return context.Canceled
 		}
 		at := end.Unix()
 		t.Status, t.Estimated = TuneRunning, &at
-		t.show(batch, rate, epochs)
+		t.show(s)
 		return nil
 	})
-	return err
 }
 
 // Done ends the job: write makes the adapter's file, curve is a table of its steps in CSV. It returns the name of the model,
-// which may be asked for from now on.
-func (w *Work) Done(write func(path string) (int64, error), curve []byte, best TunePoint, tokens int) (string, error) {
+// which may be asked for from now on. Files of a job that cannot be ended so are removed.
+func (w *Work) Done(write func(path string) (int64, error), curve []byte, best TunePoint, tokens int) (name string, err error) {
 	s, id := w.s, w.Job.ID
 	bare := strings.TrimPrefix(id, "ftjob-")
-	adapter, err := s.tuned(w.Owner, "file-"+bare+"-adapter", id+".gguf", write)
+	var kept []string
+	defer func() {
+		if err != nil {
+			for _, file := range kept {
+				_ = s.RemoveFile(w.Owner, file)
+			}
+		}
+	}()
+	adapter, err := w.keep("file-"+bare+"-adapter", id+".gguf", write)
 	if err != nil {
 		return "", err
 	}
-	metrics, err := s.tuned(w.Owner, "file-"+bare+"-metrics", id+".csv", func(path string) (int64, error) {
+	kept = append(kept, adapter)
+	metrics, err := w.keep("file-"+bare+"-metrics", id+".csv", func(path string) (int64, error) {
 		return newfile.Write(path, true, 0o600, 0, func(to io.Writer) (int64, error) { return io.Copy(to, bytes.NewReader(curve)) })
 	})
 	if err != nil {
 		return "", err
 	}
-	name := fmt.Sprintf("ft:%s:%s:%s", w.Job.Model, w.Wishes.Suffix, bare[:8])
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	_, err = alter(s, s.tunings, id, func(t *tuning) error {
+	kept = append(kept, metrics)
+	name = fmt.Sprintf("ft:%s:%s:%s", w.Job.Model, w.Wishes.Suffix, bare[:8])
+	err = w.alter(func(t *tuning) error {
 		if t.Ended() || t.Status == TunePaused {
 			return context.Canceled
 		}
@@ -241,14 +259,43 @@ func (w *Work) Done(write func(path string) (int64, error), curve []byte, best T
 	return name, err
 }
 
-// tuned stores a file that a job has made.
-func (s *Store) tuned(owner, id, name string, write func(path string) (int64, error)) (string, error) {
-	path := s.path(id + ".data")
+// alter changes the job, and saves it.
+func (w *Work) alter(f func(*tuning) error) error {
+	w.s.mu.Lock()
+	defer w.s.mu.Unlock()
+	_, err := alter(w.s, w.s.tunings, w.Job.ID, f)
+	return err
+}
+
+// keep stores a file that the job has made, in the room that is reserved for it and what else there is.
+func (w *Work) keep(id, name string, write func(path string) (int64, error)) (string, error) {
+	s, path := w.s, w.s.path(id+".data")
 	n, err := write(path)
 	if err != nil {
 		return "", onDisk(err)
 	}
-	return s.keepResult(owner, File{
-		ID: id, Object: "file", Bytes: n, Created: time.Now().Unix(), Filename: name, Purpose: PurposeResult, Status: "processed",
-	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var before int64 // where the process ended before the job named it
+	if o := s.files[id]; o != nil {
+		before = o.Value.Bytes
+	}
+	more := n - before
+	free := min(w.room, max(more, 0))
+	s.count(w.Owner, -free)
+	w.room -= free
+	if more > 0 {
+		err = s.room(w.Owner, more)
+	}
+	if err == nil {
+		err = s.keep(w.Owner, File{
+			ID: id, Object: "file", Bytes: n, Created: time.Now().Unix(), Filename: name, Purpose: PurposeResult, Status: "processed",
+		})
+	}
+	if err != nil {
+		os.Remove(path)
+		return "", err
+	}
+	s.count(w.Owner, more)
+	return id, nil
 }

@@ -29,7 +29,7 @@ func tuneStore(t *testing.T, dir string) (*Store, string) {
 
 func addTuning(t *testing.T, s *Store, file string) Tuning {
 	t.Helper()
-	job, err := s.AddTuning("me", "base", file, "", Wishes{Suffix: "x"}, nil)
+	job, err := s.AddTuning("me", Base{"base", "1234"}, file, "", Wishes{Suffix: "x"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func (s *Store) tuneStatus(id string) string {
 
 // succeed is what a job does that makes a model.
 func succeed(w *Work) error {
-	if err := w.Begin(2, 1, 3, time.Now()); err != nil {
+	if err := w.Begin(TuneSettings{Batch: 2, Rate: 1, Epochs: 3}, time.Now()); err != nil {
 		return err
 	}
 	w.Event("Step 1/1", &TunePoint{Step: 1, Loss: 2})
@@ -113,7 +113,7 @@ func TestTuningIsRun(t *testing.T) {
 			t.Fatalf("%+v, %v", job, err)
 		}
 		m, ok := s.Tuned("me", *job.Tuned)
-		if b, err := os.ReadFile(m.Path); !ok || err != nil || string(b) != "model" || m.Base != "base" {
+		if b, err := os.ReadFile(m.Path); !ok || err != nil || string(b) != "model" || m.Base != (Base{"base", "1234"}) {
 			t.Errorf("%+v, %v: %q, %v", m, ok, b, err)
 		}
 		if _, ok := s.Tuned("you", *job.Tuned); ok {
@@ -199,7 +199,7 @@ func TestTuningsArePausedAndCancelled(t *testing.T) {
 		if w.Job.ID == second {
 			return succeed(w)
 		}
-		if err := w.Begin(1, 1, 1, time.Now()); err != nil {
+		if err := w.Begin(TuneSettings{Batch: 1, Rate: 1, Epochs: 1}, time.Now()); err != nil {
 			return err
 		}
 		<-ctx.Done()
@@ -315,17 +315,17 @@ func TestLimitsOfTunings(t *testing.T) {
 	}{
 		"purpose": {other.ID, "", ErrPurpose}, "no file": {"file-x", "", ErrNotFound}, "purpose of the other": {file, other.ID, ErrPurpose},
 	} {
-		if _, err := s.AddTuning("me", "base", c.training, c.validation, Wishes{}, nil); !errors.Is(err, c.want) {
+		if _, err := s.AddTuning("me", Base{"base", "1234"}, c.training, c.validation, Wishes{}, nil); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := s.AddTuning("you", "base", file, "", Wishes{}, nil); !errors.Is(err, ErrNotFound) {
+	if _, err := s.AddTuning("you", Base{"base", "1234"}, file, "", Wishes{}, nil); !errors.Is(err, ErrNotFound) {
 		t.Errorf("another owner's file: %v", err)
 	}
 	for range maxWaiting {
 		addTuning(t, s, file)
 	}
-	if _, err := s.AddTuning("me", "base", file, "", Wishes{}, nil); !errors.Is(err, ErrTunings) {
+	if _, err := s.AddTuning("me", Base{"base", "1234"}, file, "", Wishes{}, nil); !errors.Is(err, ErrTunings) {
 		t.Errorf("one more than %d: %v", maxWaiting, err)
 	}
 	w := &Work{Owner: "me", Job: s.Tunings("me")[0], s: s}
@@ -342,8 +342,8 @@ func TestTuningsOfOwners(t *testing.T) {
 		t.Fatal(err)
 	}
 	a, b := addTuning(t, s, file), addTuning(t, s, file)
-	yours, err := s.AddTuning("you", "base", f.ID, "", Wishes{Epochs: 2, Rate: 0.1}, nil)
-	if err != nil || yours.Settings != (TuneSettings{"auto", 0.1, 2}) {
+	yours, err := s.AddTuning("you", Base{"base", "1234"}, f.ID, "", Wishes{Epochs: 2, Rate: 0.1}, nil)
+	if err != nil || *yours.Settings != (TuneSettings{Batch: "auto", Rate: 0.1, Epochs: 2}) {
 		t.Fatalf("%+v, %v", yours.Settings, err)
 	}
 	var order []string
@@ -362,10 +362,10 @@ func TestTuningsOfOwners(t *testing.T) {
 		s.tunings[id] = &o
 	}
 	s.mu.Unlock()
-	if _, err := s.AddTuning("me", "base", file, "", Wishes{}, nil); !errors.Is(err, ErrTunings) {
+	if _, err := s.AddTuning("me", Base{"base", "1234"}, file, "", Wishes{}, nil); !errors.Is(err, ErrTunings) {
 		t.Errorf("one more of mine: %v", err)
 	}
-	if _, err := s.AddTuning("you", "base", f.ID, "", Wishes{}, nil); err != nil {
+	if _, err := s.AddTuning("you", Base{"base", "1234"}, f.ID, "", Wishes{}, nil); err != nil {
 		t.Errorf("another of yours: %v", err)
 	}
 	if _, err := s.Tuning("you", yours.ID); err != nil {
@@ -387,5 +387,117 @@ func TestLastEventIsKept(t *testing.T) {
 	s.event(job, "info", "too many", nil)
 	if list, err := s.TuneEvents("me", job); err != nil || len(list) != 1 {
 		t.Errorf("%+v, %v", list, err)
+	}
+}
+
+// Deleting a model or its file leaves the job, and says which model is gone.
+func TestTunedModelsAreDeleted(t *testing.T) {
+	s, file := tuneStore(t, t.TempDir())
+	var gone []string
+	s.OnUntuned(func(name string) { gone = append(gone, name) })
+	a, b := addTuning(t, s, file).ID, addTuning(t, s, file).ID
+	tuneUntil(t, s, func(_ context.Context, w *Work) error { return succeed(w) }, func() bool { return s.tuneStatus(b) == TuneSucceeded })
+	models := s.TunedModels("me")
+	first, second := models[1].Name, models[0].Name
+	for _, c := range [][2]string{{"you", first}, {"me", "ft:base:x:none"}, {"me", "base"}, {"me", ""}} {
+		if err := s.RemoveTuned(c[0], c[1]); !errors.Is(err, ErrTuned) {
+			t.Errorf("%q: %v", c, err)
+		}
+	}
+	if err := s.RemoveTuned("me", first); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.RemoveTuned("me", first); !errors.Is(err, ErrTuned) {
+		t.Errorf("again: %v", err)
+	}
+	if _, err := os.Stat(models[1].Path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the file of the adapter: %v", err)
+	}
+	job, err := s.Tuning("me", b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range append(job.Results, file) {
+		if err := s.RemoveFile("me", id); err != nil {
+			t.Error(err)
+		}
+	}
+	if !slices.Equal(gone, []string{first, second}) {
+		t.Errorf("%q are gone, want %q and %q", gone, first, second)
+	}
+	if job, err := s.Tuning("me", a); err != nil || job.Status != TuneSucceeded || *job.Tuned != first || len(s.TunedModels("me")) != 0 {
+		t.Errorf("%+v, %v", job, err)
+	}
+}
+
+// Results have the room that was reserved for them, and no more than there is; nothing is left of what has none.
+func TestRoomOfResults(t *testing.T) {
+	s, file := tuneStore(t, t.TempDir())
+	const quota = 1 << 20
+	write := func(n int) func(string) (int64, error) {
+		return func(path string) (int64, error) { return int64(n), os.WriteFile(path, make([]byte, n), 0o600) }
+	}
+	for _, c := range []struct {
+		name                  string
+		reserved, other, made int
+		want                  error
+	}{
+		{"as reserved", 1000, 0, 900, nil},
+		{"as reserved, and all else is used", 1000, quota - 1002, 900, nil},
+		{"not reserved, and there is none", 0, quota - 500, 900, ErrFull},
+		{"more than was reserved", 100, quota - 500, 900, ErrFull},
+		{"too much to reserve", quota, 0, 900, ErrFull},
+	} {
+		id := addTuning(t, s, file).ID
+		var used int64
+		tuneUntil(t, s, func(_ context.Context, w *Work) error {
+			s.mu.Lock()
+			used = s.used
+			s.mu.Unlock()
+			if err := w.ReserveResults(int64(c.reserved)); err != nil {
+				return err
+			}
+			if err := s.reserve("you", c.other); err != nil {
+				return err
+			}
+			defer func() {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				s.count("you", -int64(c.other))
+			}()
+			_, err := w.Done(write(c.made), []byte("step\n"), TunePoint{}, 1)
+			return err
+		}, func() bool { job, err := s.Tuning("me", id); return err != nil || job.Ended() })
+		job, err := s.Tuning("me", id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.want == nil {
+			used += int64(c.made) + 5
+		}
+		if (job.Status == TuneSucceeded) != (c.want == nil) || c.want != nil && !strings.HasSuffix(job.Error.Message, c.want.Error()) || s.used != used {
+			t.Errorf("%s: %s, %+v; %d bytes are used, want %d", c.name, job.Status, job.Error, s.used, used)
+		}
+		for _, id := range job.Results {
+			if err := s.RemoveFile("me", id); err != nil {
+				t.Error(err)
+			}
+		}
+		if list := s.Files("me"); len(list) != 1 {
+			t.Errorf("%s: %d files are left", c.name, len(list))
+		}
+	}
+}
+
+// Who learns from pairs has what DPO is set to, and no settings of answers.
+func TestTuneMethods(t *testing.T) {
+	s, file := tuneStore(t, t.TempDir())
+	job, err := s.AddTuning("me", Base{"base", "1234"}, file, "", Wishes{Method: DPO, Beta: 0.3, Epochs: 2}, nil)
+	if err != nil || job.Settings != nil || job.Method.Type != DPO || job.Method.Supervised != nil || job.Method.DPO.Settings != (TuneSettings{"auto", "auto", 2, 0.3}) {
+		t.Errorf("%+v, %v", job, err)
+	}
+	job, err = s.AddTuning("me", Base{"base", "1234"}, file, "", Wishes{Method: Supervised}, nil)
+	if auto := (TuneSettings{"auto", "auto", "auto", nil}); err != nil || *job.Settings != auto || job.Method.DPO != nil || job.Method.Supervised.Settings != auto {
+		t.Errorf("%+v, %v", job, err)
 	}
 }

@@ -124,6 +124,11 @@ func (s *API) tuned(req *answer.Request) []batch.TunedModel {
 	return s.Tuned(req)
 }
 
+// madeOf reports whether a fine-tuned model was made of another, as far as is known before that is loaded.
+func madeOf(st models.Status[ask.Model], t batch.TunedModel) bool {
+	return t.Base.Name == st.Names[0] && (st.Model == nil || st.Model.Identity == t.Base.Identity)
+}
+
 // personaModel is a persona as a model: the same, under its name.
 func (s *API) personaModel(st models.Status[ask.Model], p catalog.Persona) modelEntry {
 	e := s.listed(st)
@@ -159,7 +164,7 @@ func (s *API) listModels(req *answer.Request) error {
 			list.Data = append(list.Data, adapterModel(m, a))
 		}
 		for _, t := range tuned {
-			if t.Base == st.Names[0] {
+			if madeOf(st, t) {
 				list.Data = append(list.Data, tunedModel(s.listed(st), t))
 			}
 		}
@@ -226,7 +231,7 @@ func (s *API) oneModel(req *answer.Request) error {
 			return nil
 		}
 		for _, t := range tuned {
-			if t.Name == id && t.Base == st.Names[0] {
+			if t.Name == id && madeOf(st, t) {
 				sendModel(req, tunedModel(s.listed(st), t))
 				return nil
 			}

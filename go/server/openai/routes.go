@@ -19,8 +19,8 @@ type API struct {
 	Batches *batch.Store   // files and batches; nil: there are none
 	// Endpoints returns those that a batch may name.
 	Endpoints func() []string
-	// Tunable returns the own name of a model that may be fine-tuned, by any of its names; nil: there are no fine-tuning jobs.
-	Tunable func(name string) (string, error)
+	// Tunable returns a model that may be fine-tuned, by any of its names; nil: there are no fine-tuning jobs.
+	Tunable func(name string) (batch.Base, error)
 }
 
 // Routes are those of the API.

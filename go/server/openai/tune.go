@@ -31,6 +31,8 @@ func (s *API) tuning(
 			switch {
 			case errors.Is(err, batch.ErrTunings):
 				err = &reply.Error{Status: http.StatusTooManyRequests, Message: err.Error()}
+			case errors.Is(err, batch.ErrTuned):
+				err = &reply.Error{Status: http.StatusNotFound, Message: err.Error()}
 			case errors.Is(err, batch.ErrState):
 				err = &reply.Error{Status: http.StatusConflict, Message: err.Error()}
 			}
@@ -60,16 +62,23 @@ func (a orAuto) Schema() field.Schema {
 
 // members is an object of some members, of which any may be missing.
 type members struct {
-	want string
-	of   []field.Field
+	want  string
+	of    []field.Field
+	given *[]string // is told which there are; others are refused. nil: others are ignored
 }
 
 func (m members) Take(r *field.Reader) error {
 	return r.Members(m.want, func(name string) error {
 		i := slices.IndexFunc(m.of, func(f field.Field) bool { return f.Names[0] == name })
 		if i < 0 || r.Kind() == 'n' {
+			if r.Kind() != 'n' && m.given != nil {
+				return fmt.Errorf("%s: not supported, want %s", field.Quote(name), m.want)
+			}
 			_, err := r.Raw()
 			return err
+		}
+		if m.given != nil {
+			*m.given = append(*m.given, name)
 		}
 		if err := m.of[i].To.Take(r); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
@@ -93,8 +102,9 @@ type tuneQuery struct {
 	model, training, validation, suffix string
 
 	batch, epochs int
-	rate          float32
-	kind          string // of the method
+	rate, beta    float32
+	kind          string   // of the method
+	methods       []string // members of method that were given
 
 	seed         int64
 	metadata     metadataField
@@ -116,22 +126,53 @@ func newTuneQuery(*ask.Model) *tuneQuery { return &tuneQuery{seed: -1} }
 
 // settings are the object hyperparameters.
 func (q *tuneQuery) settings() members {
-	return members{"an object with batch_size, learning_rate_multiplier, n_epochs", []field.Field{
+	return members{want: "an object with batch_size, learning_rate_multiplier, n_epochs", of: []field.Field{
 		field.Input("batch_size", orAuto{field.Integer(&q.batch, 1, 1<<16)}, "Examples of a step."),
 		field.Input("learning_rate_multiplier", orAuto{field.Float(&q.rate, 1e-4, 1e4)}, "The rate in relation to the usual one."),
 		field.Input("n_epochs", orAuto{field.Integer(&q.epochs, 1, 10_000)}, "How often all examples are learnt."),
 	}}
 }
 
+// dpoSettings are those of DPO.
+func (q *tuneQuery) dpoSettings() members {
+	m := q.settings()
+	m.want = "an object with beta, batch_size, learning_rate_multiplier, n_epochs"
+	m.of = append(m.of, field.Input("beta", orAuto{field.Float(&q.beta, 1e-6, 1000)},
+		"How closely the model stays at what it was; by default 0.1."))
+	return m
+}
+
 // method is the object method.
 func (q *tuneQuery) method() members {
-	supervised := members{"an object with hyperparameters", []field.Field{
-		field.Input("hyperparameters", q.settings(), "As hyperparameters."),
+	under := func(settings members) members {
+		return members{want: "an object with hyperparameters", of: []field.Field{
+			field.Input("hyperparameters", settings, "As hyperparameters."),
+		}}
+	}
+	return members{want: "an object with type, which is supervised or dpo, and settings under that name", given: &q.methods, of: []field.Field{
+		field.Input("type", field.OneOf(&q.kind, batch.Supervised, batch.DPO), "How it is fine-tuned."),
+		field.Input(batch.Supervised, under(q.settings()), "Settings, where type is supervised: answers are learnt."),
+		field.Input(batch.DPO, under(q.dpoSettings()), "Settings, where type is dpo: answers are preferred to worse ones."),
 	}}
-	return members{"an object with type, which is supervised, and supervised", []field.Field{
-		field.Input("type", field.OneOf(&q.kind, "supervised"), "How it is fine-tuned."),
-		field.Input("supervised", supervised, "Settings of that."),
-	}}
+}
+
+// settle chooses the method, of which only its own settings may be given.
+func (q *tuneQuery) settle() error {
+	for _, name := range q.methods {
+		if name == "type" {
+			continue
+		}
+		if q.kind == "" {
+			q.kind = name
+		}
+		if name != q.kind {
+			return reply.Invalid("method", "%s: given beside %s, want settings of one", name, q.kind)
+		}
+	}
+	if q.kind == "" {
+		q.kind = batch.Supervised
+	}
+	return nil
 }
 
 func (q *tuneQuery) Fields() []field.Field {
@@ -141,7 +182,7 @@ func (q *tuneQuery) Fields() []field.Field {
 			"A file that was uploaded with purpose=fine-tune: of an example in each line."),
 		field.Input("validation_file", field.Text(&q.validation),
 			"Another, of examples that are not learnt, by whose loss the best model is chosen; by default none: then it is that of the end."),
-		field.Input("method", q.method(), "How it is fine-tuned: supervised."),
+		field.Input("method", q.method(), "How it is fine-tuned: supervised, by examples, or dpo, by pairs of a better and a worse answer."),
 		field.Input("hyperparameters", q.settings(), "Settings, as method has them."),
 		field.Input("seed", field.Integer(&q.seed, 0, 1<<31-1), "Of what is random: the same jobs with the same seed make the same model."),
 		field.Input("suffix", field.Text(&q.suffix), "A part of the name of the model, of at most 64 letters, digits and -_.; by default none."),
@@ -165,19 +206,23 @@ func (s *API) createTuning(req *answer.Request) error {
 	if err := req.Read(q); err != nil {
 		return err
 	}
+	if err := q.settle(); err != nil {
+		return err
+	}
 	if len(q.suffix) > 64 || strings.Trim(q.suffix, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") != "" {
 		return reply.Invalid("suffix", "%s, want at most 64 letters, digits and -_.", field.Quote(q.suffix))
 	}
 	return s.tuning(func(_ *answer.Request, store *batch.Store, owner string) (any, error) {
-		model, err := s.Tunable(q.model)
+		base, err := s.Tunable(q.model)
 		if err != nil {
 			return nil, err
 		}
-		w := batch.Wishes{Epochs: q.epochs, Examples: q.batch, Rate: decimal(q.rate), Seed: int(q.seed), Suffix: q.suffix}
+		w := batch.Wishes{Method: q.kind, Beta: decimal(q.beta), Epochs: q.epochs, Examples: q.batch, Rate: decimal(q.rate),
+			Seed: int(q.seed), Suffix: q.suffix}
 		if q.seed < 0 {
 			w.Seed = rand.IntN(1 << 31)
 		}
-		t, err := store.AddTuning(owner, model, q.training, q.validation, w, q.metadata)
+		t, err := store.AddTuning(owner, base, q.training, q.validation, w, q.metadata)
 		if errors.Is(err, batch.ErrPurpose) || errors.Is(err, batch.ErrTuneFile) || errors.Is(err, batch.ErrNotFound) {
 			return nil, reply.Bad("training_file, validation_file: %v", err)
 		}
@@ -212,6 +257,12 @@ func (s *API) pauseTuning(req *answer.Request, store *batch.Store, owner string)
 
 func (s *API) resumeTuning(req *answer.Request, store *batch.Store, owner string) (any, error) {
 	return store.ResumeTuning(owner, req.HTTP.Param("id"))
+}
+
+// deleteTuned serves DELETE /v1/models/ID of a fine-tuned model, the only kind that a client may delete.
+func (s *API) deleteTuned(req *answer.Request, store *batch.Store, owner string) (any, error) {
+	name := strings.TrimPrefix(req.HTTP.Param("id"), "/")
+	return deleted{name, "model", true}, store.RemoveTuned(owner, name)
 }
 
 func (s *API) listTuneEvents(req *answer.Request, store *batch.Store, owner string) (any, error) {
@@ -271,6 +322,9 @@ func (s *API) tuneRoutes() []answer.Route {
 			Method: http.MethodGet, Paths: []string{jobs + "/:id/checkpoints"}, Always: true, Dialect: Dialect{},
 			Handle: s.tuning(s.listTuneCheckpoints), Summary: "List the numbers that a fine-tuning job ended with",
 			Params: checkpointPages.params(answer.PathID...), Answer: page[batch.TuneCheckpoint]{},
+		}, {
+			Method: http.MethodDelete, Paths: []string{"/v1/models/*id"}, Always: true, Dialect: Dialect{},
+			Handle: s.tuning(s.deleteTuned), Summary: "Delete a fine-tuned model", Params: answer.PathID, Answer: deleted{},
 		},
 	}
 }
