@@ -24,6 +24,7 @@ type reading struct {
 	Reader
 	output   string
 	next, to int
+	last     int32 // the token of the pass whose row was read last
 	ended    bool
 }
 
@@ -65,7 +66,7 @@ func (e *Engine) read(items []Item, readers []*reading, call readCall) {
 		r.ended = true
 		call(k, func() {
 			r.End(func(output string, given []float32) []float32 {
-				e.runner.Apply(output, [][]float32{given})
+				e.runner.Apply(output, [][]float32{given}, []int32{r.last})
 				return e.runner.Row(0)
 			})
 		})
@@ -115,7 +116,8 @@ func (e *Engine) readOutput(output string, items []Item, readers []*reading, cal
 		if r := readers[k]; r != nil && r.output == output {
 			before := it.Seq.Len() - len(it.IDs)
 			for i, end := max(r.next-before, 0), min(r.to-before, len(it.IDs)); i < end; i++ {
-				rows, owners = append(rows, int32(first+i-it.read)), append(owners, k)
+				r.last = int32(first + i - it.read)
+				rows, owners = append(rows, r.last), append(owners, k)
 				if len(rows) == cap(e.rows) {
 					flush()
 				}

@@ -47,6 +47,9 @@ func (j *Job) origins() (all []peft, err error) {
 		if m.N > 1 {
 			return nil, fmt.Errorf("%q of %s: adapters of experts are written as GGUF alone", m.Name, c.Arch)
 		}
+		if slices.Contains(model.ClassifierTargets, strings.TrimSuffix(m.Name, ".weight")) {
+			return nil, fmt.Errorf("%q of %s: its name depends on the classifier's class; --targets names matrices without it", m.Name, c.Arch)
+		}
 		s := family.Sizes{Width: c.NEmbd, Layers: len(c.Layers), Gated: m.Parts > 1}
 		if il := layerOf(m.Name); il >= 0 && il < len(c.Layers) {
 			s.Heads, s.HeadsKV, s.HeadDim = c.Layers[il].NHead, c.Layers[il].NHeadKV, c.Layers[il].HeadDim

@@ -6,6 +6,7 @@ import (
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/model"
+	"github.com/quern-llm/quern/go/model/nn"
 	"github.com/quern-llm/quern/go/quant"
 )
 
@@ -36,7 +37,9 @@ func wholeOf(f *gguf.File, name string) (model.Whole, error) {
 // tuned allocates what is trained.
 func (j *Job) tuned(src Source) (*model.Tuned, error) {
 	if j.Settings.Weights == "" {
-		return model.NewTuned(j.model, j.Settings.LoRA, src.Budget)
+		l := j.Settings.LoRA
+		l.Classifier = j.Pooling == nn.PoolRank
+		return model.NewTuned(j.model, l, src.Budget)
 	}
 	whole, err := wholeOf(src.File.GGUF, j.Settings.Weights)
 	if err != nil {

@@ -48,9 +48,6 @@ func adapt(p *nn.Program, adapters []*Adapter) (*nn.Program, error) {
 	}
 	to.Outputs = slices.Clone(p.Outputs)
 	for i := range to.Outputs {
-		if to.Outputs[i].Given {
-			continue // of rows that are no tokens' and so have no adapters
-		}
 		if to.Outputs[i].Ops, err = a.list(p.Outputs[i].Ops); err != nil {
 			return nil, err
 		}

@@ -95,7 +95,11 @@ func finished(t *testing.T, m *Model, ids []int32, vectors [][]float32) [][]floa
 	}
 	s := newStepper(t, m, len(ids))
 	s.fill(t, ids)
-	s.r.Apply(nn.Pooled, vectors)
+	var of []int32
+	for i := range vectors {
+		of = append(of, int32(i))
+	}
+	s.r.Apply(nn.Pooled, vectors, of)
 	var all [][]float32
 	for i := range vectors {
 		all = append(all, slices.Clone(s.r.Row(i)))

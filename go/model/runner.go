@@ -311,17 +311,18 @@ func (r *Runner) Compute(output string, rows []int32) {
 	r.run(rows)
 }
 
-// Apply computes an output from given rows, at most one per token of the batch and at most MaxOut. It panics
-// if the model has no such output.
-func (r *Runner) Apply(output string, given [][]float32) {
+// Apply computes an output from given rows, at most MaxOut, each made of the sequence of one of these tokens of the batch, in
+// ascending order: it has the adapters of that one. It panics if the model has no such output.
+func (r *Runner) Apply(output string, given [][]float32, of []int32) {
+	if len(given) != len(of) {
+		panic(fmt.Sprintf("model: %d given rows of %d tokens", len(given), len(of)))
+	}
 	r.pick(output, true)
-	var rows []int32
 	for i, row := range given {
 		dst := r.bufs.Row(r.outputs[r.out].In, i)
 		clear(dst[copy(dst, row):])
-		rows = append(rows, int32(i))
 	}
-	r.run(rows)
+	r.run(of)
 }
 
 // pick selects the output to compute.

@@ -444,7 +444,7 @@ func TestGivenOfRanks(t *testing.T) {
 		b.AddSeq(s.table.Units()...)
 		b.Add(1, 0)
 		s.r.ran = 1 // as if a pass had run, which needs all ranks
-		s.r.Apply(nn.Pooled, [][]float32{given})
+		s.r.Apply(nn.Pooled, [][]float32{given}, []int32{0})
 		o.add(s.r.Row(0))
 		if err := m.ranks.Failed(); err != nil {
 			t.Fatal(err)

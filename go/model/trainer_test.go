@@ -48,6 +48,7 @@ func trainerFor(tb testing.TB, m *Model, l LoRA, threads int, pooling nn.Pooling
 	}
 	tb.Cleanup(pool.Close)
 	budget := mem.NewBudget(1<<32, "")
+	l.Classifier = pooling == nn.PoolRank
 	a, err := NewTuned(m, l, budget)
 	if err != nil {
 		return nil, err

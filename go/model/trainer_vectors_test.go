@@ -103,6 +103,9 @@ func TestGradientOfVectors(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			if own := slices.Contains(tr.Adapter.names, "cls.output.weight"); own != (of.kind == nn.PoolRank) {
+				t.Errorf("the classifier's own matrix is trained: %v", own)
+			}
 			texts := someTexts(m.Config)
 			if m.Config.NType > 1 {
 				texts[0].Second = 20

@@ -20,8 +20,12 @@ type LoRA struct {
 	Alpha      float64 // scale is Alpha / Rank
 	RankStable bool    // scale is Alpha / sqrt(Rank) instead (Kalajdzievski 2023, "rsLoRA")
 	Targets    []string
+	Classifier bool   `json:"-"` // where there are no Targets, the classifier's own are among them: scores are trained
 	Seed       uint64 // of A, whose numbers are random; B is 0
 }
+
+// ClassifierTargets are the matrices of a classifier, those of them that a model has: of its hidden layer, and of its scores.
+var ClassifierTargets = []string{"cls", "cls.output"}
 
 // DefaultTargets are the matrices of attention, of the feed-forward, and of shared experts, those of them that a model has.
 var DefaultTargets = []string{
@@ -90,8 +94,12 @@ func NewTuned(m *Model, l LoRA, budget *mem.Budget) (*Tuned, error) {
 	return a, nil
 }
 
-// target returns the word by which a tensor of a layer is chosen, such as attn_q of blk.3.attn_q.weight; "" if it is none.
+// target returns the word by which a tensor is chosen, such as attn_q of blk.3.attn_q.weight, or cls of cls.weight; "" if it is
+// of no layer and of no classifier.
 func target(tensor string) string {
+	if name, ok := strings.CutSuffix(tensor, ".weight"); ok && slices.Contains(ClassifierTargets, name) {
+		return name
+	}
 	parts := strings.Split(tensor, ".")
 	if len(parts) != 4 || parts[0] != "blk" || parts[3] != "weight" {
 		return ""
@@ -117,6 +125,9 @@ func (a *Tuned) find(m *Model) ([]tunedTensor, error) {
 	targets := a.lora.Targets
 	if len(targets) == 0 {
 		targets = DefaultTargets
+		if a.lora.Classifier {
+			targets = slices.Concat(targets, ClassifierTargets)
+		}
 	}
 	var found []tunedTensor
 	fused := fused(m)

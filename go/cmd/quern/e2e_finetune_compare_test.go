@@ -170,6 +170,16 @@ func TestFinetuneClassifier(t *testing.T) {
 			t.Errorf("%q is %q, want %s", text, got, want)
 		}
 	}
+	// The classifier's own matrix alone: what was trained is what is served, with the adapter or merged.
+	head, merged := filepath.Join(dir, "head.gguf"), filepath.Join(dir, "merged.gguf")
+	own := []string{"finetune", "-m", model, "--data", file, "--val-split", "0", "--steps", "60", "--lr", "0.03", "--targets", "cls.output"}
+	succeed(t, append(own, "-o", head)...)
+	succeed(t, "merge-lora", model, head, "-o", merged)
+	plain, with := succeed(t, "classify", "-m", model, "gift"), succeed(t, "classify", "-m", model, "--lora", head, "gift")
+	if whole := succeed(t, "classify", "-m", merged, "gift"); !strings.HasPrefix(with, "short\t") || with == plain || whole != with {
+		t.Errorf("%q without the adapter, %q with it, %q merged", plain, with, whole)
+	}
+	quern(t, append(own, "-o", filepath.Join(dir, "peft"))...).refused(t, 1, "cls.output", "without it")
 	wrong := writeFile(t, dir, "wrong.jsonl", `{"text":"a","label":"short"}`+"\n"+`{"text":"b","label":"green"}`+"\n")
 	quern(t, "finetune", "-m", model, "--data", wrong, "-o", out, "--force").refused(t, 1, "wrong.jsonl:2", "green")
 	several := writeFile(t, dir, "several.jsonl", `{"text":"a","label":"short"}`+"\n"+`{"text":"b","label":["short","long"]}`+"\n")
