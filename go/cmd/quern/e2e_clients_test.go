@@ -50,6 +50,14 @@ func TestNodeClients(t *testing.T) {
 	}
 }
 
+// OpenAI's client for Node fine-tunes a model, talks to it and deletes it.
+func TestNodeClientFineTunes(t *testing.T) {
+	t.Parallel()
+	s := serve(t, demo.Name, "--host", "127.0.0.1", "--port", "0", "--api-key", "a-secret-key",
+		"--batch-dir", filepath.Join(t.TempDir(), "files"), "--fine-tuning")
+	runNode(t, s, "tune.mjs")
+}
+
 // runNode runs a program of a client for Node, which says what was wrong.
 func runNode(t *testing.T, s *service, program string) {
 	t.Helper()
