@@ -31,12 +31,15 @@ var Table = sync.OnceValue(func() []Row {
 var Profile = sync.OnceValue(func() string {
 	h := sha256.New()
 	for _, r := range Table() {
+		if r.Training != "" {
+			continue
+		}
 		fmt.Fprintf(h, "%s %s %s\n", r.Model, r.KV, r.Logits)
 	}
 	return "qn-" + hex.EncodeToString(h.Sum(nil)[:4])
 })
 
-// Check recomputes a row as Compute does. An error says what differs.
+// Check recomputes a row as Compute or Train does; training is of one process. An error says what differs.
 func (want *Row) Check(ctx context.Context, c engine.DeviceConfig, d Division) error {
 	kv, err := kvcache.ParseType(want.KV)
 	if err != nil {
@@ -51,12 +54,19 @@ func (want *Row) Check(ctx context.Context, c engine.DeviceConfig, d Division) e
 		f.Close()
 		return err
 	}
-	got, err := Compute(ctx, want.Model, f, kv, want.Prompt, len(want.IDs), c, d)
+	var got Row
+	if want.Training != "" {
+		got, err = Train(ctx, want.Model, f, want.Training, want.Prompt, c)
+	} else {
+		got, err = Compute(ctx, want.Model, f, kv, want.Prompt, len(want.IDs), c, d)
+	}
 	switch {
 	case err != nil:
 		return err
 	case !slices.Equal(got.IDs, want.IDs):
 		return fmt.Errorf("%s with %s keys and values: continues with %v, want %v", want.Model, want.KV, got.IDs, want.IDs)
+	case got.Logits != want.Logits && want.Training != "":
+		return fmt.Errorf("%s, training of its %s: the numbers have the hash %s, want %s", want.Model, want.Training, got.Logits, want.Logits)
 	case got.Logits != want.Logits && len(want.Prompt) == 0:
 		return fmt.Errorf("%s with %s keys and values: the embeddings of a picture have the hash %s, want %s", want.Model, want.KV, got.Logits, want.Logits)
 	case got.Logits != want.Logits:

@@ -1,11 +1,11 @@
 // Package verify checks that this machine computes the same bits as every other. An
 // embedded table has, for models that the program can generate itself, the continuation
 // of a prompt and a hash of all its logits; any instruction set of any CPU must give the
-// same.
+// same. So has it what training makes of some of them.
 //
 // The table is the definition of the numeric profile: when a change alters a bit,
 // the table changes, and with it the profile's name, which answers of the server
-// carry.
+// carry; but not with what is trained, since no answer depends on it.
 package verify
 
 import (
@@ -27,12 +27,13 @@ import (
 
 // A Row is a computation and its expected result.
 type Row struct {
-	Model  string  `json:"model"`  // see Open
-	KV     string  `json:"kv"`     // type of keys and values
-	File   string  `json:"file"`   // SHA-256 of the model's file
-	Prompt []int32 `json:"prompt"` // token ids
-	IDs    []int32 `json:"ids"`    // the likeliest continuation
-	Logits string  `json:"logits"` // SHA-256 of the logits after each token, as 32-bit floats, little endian; of an encoder, of its embeddings of a picture
+	Model    string  `json:"model"`              // see Open
+	Training string  `json:"training,omitempty"` // what is trained: adapter or weights; empty: nothing, the model continues a prompt
+	KV       string  `json:"kv"`                 // type of keys and values
+	File     string  `json:"file"`               // SHA-256 of the model's file
+	Prompt   []int32 `json:"prompt"`             // token ids; of training, what is learnt
+	IDs      []int32 `json:"ids"`                // the likeliest continuation
+	Logits   string  `json:"logits"`             // SHA-256 of the logits after each token, as 32-bit floats, little endian; of an encoder, of its embeddings of a picture; of training, of the numbers after some steps
 }
 
 // A Division is among how many ranks a model is divided, by rows or by layers; the zero value: it is not.

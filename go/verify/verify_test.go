@@ -44,7 +44,14 @@ func rows() (rows []Row) {
 			rows = append(rows, Row{Model: model, KV: kv.String()})
 		}
 	}
-	for i := range rows[:encoders] {
+	training := len(rows)
+	for _, r := range [][2]string{{demo.Name, adapter}, {demo.Name, weights}, {"tiny-gpt-oss:MXFP4_MOE", adapter}, {"tiny:BF16", weights}} {
+		rows = append(rows, Row{Model: r[0], Training: r[1], KV: kvcache.F16.String()})
+	}
+	for i := range rows {
+		if encoders <= i && i < training {
+			continue
+		}
 		for k := range 24 {
 			rows[i].Prompt = append(rows[i].Prompt, int32((i*131+k*k*17+k*29)%2000))
 		}
@@ -66,7 +73,12 @@ func TestUpdate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if all[i], err = Compute(context.Background(), r.Model, f, kv, r.Prompt, 8, engine.DeviceConfig{}, Division{}); err != nil {
+		if r.Training != "" {
+			all[i], err = Train(context.Background(), r.Model, f, r.Training, r.Prompt, engine.DeviceConfig{})
+		} else {
+			all[i], err = Compute(context.Background(), r.Model, f, kv, r.Prompt, 8, engine.DeviceConfig{}, Division{})
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
 		free()
@@ -104,7 +116,7 @@ func TestTable(t *testing.T) {
 	for _, isa := range sets {
 		kernel.Init(isa)
 		for i, r := range Table() {
-			if r.Model != want[i].Model || r.KV != want[i].KV || !slices.Equal(r.Prompt, want[i].Prompt) {
+			if r.Model != want[i].Model || r.KV != want[i].KV || r.Training != want[i].Training || !slices.Equal(r.Prompt, want[i].Prompt) {
 				t.Errorf("row %d is of %s %s, want %s %s: run with -update", i, r.Model, r.KV, want[i].Model, want[i].KV)
 				continue
 			}
@@ -126,6 +138,8 @@ func TestCheckTells(t *testing.T) {
 		{"another id", "continues with", func(r *Row) { r.IDs = append([]int32{r.IDs[0] ^ 1}, r.IDs[1:]...) }},
 		{"another logit", "the ids are right", func(r *Row) { r.Logits = strings.Repeat("0", 64) }},
 		{"another type", "unknown KV type", func(r *Row) { r.KV = "i17" }},
+		{"other training", "want adapter or weights", func(r *Row) { r.Training = "norms" }},
+		{"another number", "training of its adapter: the numbers", func(r *Row) { r.Training, r.IDs = adapter, nil }},
 		{"another model", "unknown shape", func(r *Row) { r.Model = "none" }},
 	} {
 		r := good

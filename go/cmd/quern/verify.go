@@ -40,7 +40,8 @@ func newVerifyCommand() *cobra.Command {
 		Short: "Check that this machine computes the same bits as all others",
 		Long: `Check that this machine computes the same bits as all others: each of its instruction
 sets runs the models of a published table, and must reproduce the same tokens and
-logits, bit for bit. QUERN_ISA restricts the sets.
+logits, and what a few steps of training make of some, bit for bit. QUERN_ISA
+restricts the sets.
 
 With -m, print the row of another model as a line of JSON: the continuation of a
 prompt, and a hash of all logits. The line is the same on every machine, so two
