@@ -10,7 +10,7 @@ words; the other half in ways that training has not. Python's standard library a
 import argparse, json, random, subprocess, sys, time, urllib.request
 from pathlib import Path
 
-SYSTEM = "Write the order as JSON."
+SYSTEM = "Write the order as one line of JSON with the keys item, count (a number), unit, name, town, day and pay, and nothing else."
 ITEMS = "pears lamps nails candles mugs towels bricks hinges plums kettles ropes tiles brushes jars oars spoons".split()
 UNITS = "crates boxes sacks pallets bags".split()
 NAMES = "Okafor Lindqvist Moreau Tanaka Silva Novak Haddad Murphy Jansen Costa Petrov Ahmed Keller Rossi Larsen Mbeki".split()
