@@ -112,6 +112,7 @@ type Engine struct {
 	noMTP   error          // why not, where that was asked for
 
 	lead              *model.Lead   // of the other ranks; nil: there are none
+	stages            *stages       // passes may be computed in parts; nil: they may not
 	talk              sync.Mutex    // held while these are asked something and answer
 	watching, watched chan struct{} // closed to end the watch of these, and once it has
 

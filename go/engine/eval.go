@@ -249,7 +249,7 @@ func (e *Engine) pass(c canceler, items []Item) error {
 	}
 	err = c.ctx.Err()
 	if err == nil {
-		err = e.runner.Forward(c.stop, nil)
+		err = e.forward(items, c.stop, nil)
 	}
 	if errors.Is(err, model.ErrStopped) {
 		err = c.ctx.Err()

@@ -113,7 +113,7 @@ func (l *Loop) forward(steps []step) (took time.Duration, err error) {
 				}
 			}
 		}
-		if err := l.e.runner.Forward(l.stop, between); err != nil {
+		if err := l.e.forward(l.items, l.stop, between); err != nil {
 			return err
 		}
 		l.awaitAll(steps)

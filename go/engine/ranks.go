@@ -157,6 +157,9 @@ func (e *Engine) leads(ctx context.Context) error {
 		return err
 	}
 	e.kv.SetTwin(e.lead)
+	if widest := e.model.Widest(); widest > 0 {
+		e.stages = &stages{group: e.config.Ranks.Group, widest: widest}
+	}
 	e.watching, e.watched = make(chan struct{}), make(chan struct{})
 	go e.watch()
 	return nil

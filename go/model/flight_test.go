@@ -35,7 +35,7 @@ func TestPassesInFlight(t *testing.T) {
 		}
 	}
 	for range l.flight.most() {
-		if err := l.pass(b, 0); err != nil {
+		if err := l.pass(b, 0, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -43,7 +43,7 @@ func TestPassesInFlight(t *testing.T) {
 		t.Errorf("a ping of ranks that compute: %v", err)
 	}
 	told := make(chan error, 1)
-	go func() { told <- l.pass(b, 0) }()
+	go func() { told <- l.pass(b, 0, nil) }()
 	did(1, time.Second)
 	select {
 	case err := <-told:

@@ -13,10 +13,17 @@ import (
 func (f *Follower) pass(kind byte, body []byte) error {
 	switch kind {
 	case msgPass:
-		if err := f.take(body); err != nil {
+		ends, body, err := partsOf(body)
+		if err == nil {
+			err = f.take(body)
+		}
+		if err == nil {
+			err = f.divide(ends)
+		}
+		if err != nil {
 			return err
 		}
-		err := f.runner.Forward(nil, nil)
+		err = f.runner.Forward(nil, nil)
 		switch {
 		case errors.Is(err, ErrStopped):
 		case err == nil && f.survey.ranks.Layers:
@@ -48,6 +55,38 @@ func (f *Follower) pass(kind byte, body []byte) error {
 		return f.step(body)
 	}
 	return f.Group.Failed()
+}
+
+// partsOf takes where parts end off the beginning of a pass.
+func partsOf(body []byte) (ends []int, rest []byte, err error) {
+	n := -1
+	if len(body) >= 4 {
+		n = int(words(body[:4])[0])
+	}
+	if n < 0 || n > len(body)/4-1 {
+		return nil, nil, fmt.Errorf("a pass of rank 0 is cut short: %w", ErrRank)
+	}
+	for _, end := range words(body[4 : 4+4*n]) {
+		ends = append(ends, int(end))
+	}
+	return ends, body[4+4*n:], nil
+}
+
+// divide has the batch run in parts.
+func (f *Follower) divide(ends []int) error {
+	last := 0
+	for _, end := range ends {
+		if end <= last {
+			last = -1
+			break
+		}
+		last = end
+	}
+	if len(ends) > 0 && (f.model.Widest() == 0 || last != len(f.runner.batch.Tokens())) {
+		return fmt.Errorf("rank 0 divides %d tokens at %d: %w", len(f.runner.batch.Tokens()), ends, ErrRank)
+	}
+	f.runner.Divide(ends)
+	return nil
 }
 
 // take fills the batch.

@@ -117,29 +117,32 @@ func TestFollowerRefuses(t *testing.T) {
 		kind byte
 		body []byte
 	}{
-		"a second model":        {msgJoin, text(good)},
-		"a cut batch":           {msgPass, wordsOf(1, 0)},
-		"an unknown token":      {msgPass, wordsOf(1, 0, 0, 0, 1, 0, 1<<30, 1, 0)},
-		"a unit behind the end": {msgPass, wordsOf(1, 0, 0, 0, 1, 0, 5, 1, 3)},
-		"many tokens":           {msgPass, wordsOf(1, 0, 0, 0, 1<<30)},
-		"no such output":        {msgOutput, wordsOf(99, 0)},
-		"an output of nothing":  {msgOutput, wordsOf(0, 0)},
-		"what drafts":           {msgKeep, wordsOf(1)},
-		"a step of it":          {msgStep, wordsOf(0, 1<<30)},
-		"a copy to nowhere":     {msgUnits, wordsOf(0, 3, 0)},
-		"a copy from nowhere":   {msgUnits, wordsOf(0, 0, 3)},
-		"pages of no unit":      {msgUnits, wordsOf(1, 0, -1)},
-		"a cut move":            {msgMove, wordsOf(0, 1, 1, 1<<30)},
-		"a move to nowhere":     {msgMove, wordsOf(0, 1, 1, 1, 9, 1, 0)},
-		"blocks of no group":    {msgAge, wordsOf(0, 0, 7, 0)},
-		"a written unit":        {msgWrite, append(wordsOf(0, 9, 0), 1)},
-		"more than a unit":      {msgWrite, append(wordsOf(0, 0, 0), make([]byte, unit+1)...)},
-		"before a unit":         {msgWrite, append(wordsOf(0, 0, -1), 1)},
-		"behind a unit":         {msgWrite, append(wordsOf(0, 0, 1<<30), 1)},
-		"a read unit":           {msgRead, wordsOf(0, 3)},
-		"a file of -1":          {msgFile, text([]int{-1})},
-		"no adapter's number":   {msgAdapter, wordsOf(-1)},
-		"a message":             {'z', nil},
+		"a second model":          {msgJoin, text(good)},
+		"a cut batch":             {msgPass, wordsOf(0, 1, 0)},
+		"an unknown token":        {msgPass, wordsOf(0, 1, 0, 0, 0, 1, 0, 1<<30, 1, 0)},
+		"a unit behind the end":   {msgPass, wordsOf(0, 1, 0, 0, 0, 1, 0, 5, 1, 3)},
+		"many tokens":             {msgPass, wordsOf(0, 1, 0, 0, 0, 1<<30)},
+		"a cut list of parts":     {msgPass, wordsOf(1<<30, 1, 0, 0, 0, 1, 0, 5, 1, 0)},
+		"fewer parts than none":   {msgPass, wordsOf(-1, 1, 0, 0, 0, 1, 0, 5, 1, 0)},
+		"parts of a pass by rows": {msgPass, wordsOf(1, 1, 1, 0, 0, 0, 1, 0, 5, 1, 0)},
+		"no such output":          {msgOutput, wordsOf(99, 0)},
+		"an output of nothing":    {msgOutput, wordsOf(0, 0)},
+		"what drafts":             {msgKeep, wordsOf(1)},
+		"a step of it":            {msgStep, wordsOf(0, 1<<30)},
+		"a copy to nowhere":       {msgUnits, wordsOf(0, 3, 0)},
+		"a copy from nowhere":     {msgUnits, wordsOf(0, 0, 3)},
+		"pages of no unit":        {msgUnits, wordsOf(1, 0, -1)},
+		"a cut move":              {msgMove, wordsOf(0, 1, 1, 1<<30)},
+		"a move to nowhere":       {msgMove, wordsOf(0, 1, 1, 1, 9, 1, 0)},
+		"blocks of no group":      {msgAge, wordsOf(0, 0, 7, 0)},
+		"a written unit":          {msgWrite, append(wordsOf(0, 9, 0), 1)},
+		"more than a unit":        {msgWrite, append(wordsOf(0, 0, 0), make([]byte, unit+1)...)},
+		"before a unit":           {msgWrite, append(wordsOf(0, 0, -1), 1)},
+		"behind a unit":           {msgWrite, append(wordsOf(0, 0, 1<<30), 1)},
+		"a read unit":             {msgRead, wordsOf(0, 3)},
+		"a file of -1":            {msgFile, text([]int{-1})},
+		"no adapter's number":     {msgAdapter, wordsOf(-1)},
+		"a message":               {'z', nil},
 	} {
 		if err := f.do(t.Context(), m.kind, m.body); err == nil {
 			t.Errorf("%s is taken", name)
@@ -181,7 +184,7 @@ func TestFollowerKnowsTokens(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.runner.ran = 1
-		for kind, body := range map[byte][]int32{msgPass: batch(id), msgKeep: {id}, msgStep: step(id)} {
+		for kind, body := range map[byte][]int32{msgPass: append([]int32{0}, batch(id)...), msgKeep: {id}, msgStep: step(id)} {
 			if err := f.do(t.Context(), kind, wordsOf(body...)); err == nil || !strings.Contains(err.Error(), "token") {
 				t.Errorf("token %d of %d in message %q: %v", id, n, kind, err)
 			}

@@ -32,7 +32,7 @@ const (
 	msgQuit    = 'Q'
 	msgMeasure = 'X' // all measure their exchanges
 
-	msgPass   = 'P' // a batch: kernel.Batch.AppendTo
+	msgPass   = 'P' // how many parts the pass has, where each ends, and a batch: kernel.Batch.AppendTo
 	msgOutput = 'O' // an output's number, then rows
 	msgKeep   = 'K' // the tokens that follow those of the pass: Runner.KeepNext
 	msgStep   = 'N' // a step of the layer that drafts: Runner.StepNext

@@ -9,9 +9,13 @@ import (
 
 // What rank 0 tells the others in a pass. Where it cannot, the exchange that follows fails as well.
 
-// pass tells the batch, of whose rows the plans read so many columns.
-func (l *Lead) pass(b *kernel.Batch, columns int) error {
-	l.msg = b.AppendTo(append(l.msg[:0], msgPass), columns)
+// pass tells the batch, of whose rows the plans read so many columns, and where its parts end: see Runner.Divide.
+func (l *Lead) pass(b *kernel.Batch, columns int, ends []int) error {
+	msg := binary.LittleEndian.AppendUint32(append(l.msg[:0], msgPass), uint32(len(ends)))
+	for _, end := range ends {
+		msg = binary.LittleEndian.AppendUint32(msg, uint32(end))
+	}
+	l.msg = b.AppendTo(msg, columns)
 	if err := l.makeRoom(); err != nil {
 		return err
 	}

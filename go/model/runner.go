@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/mem"
@@ -49,6 +50,10 @@ type Runner struct {
 	nNext    int   // rows of its last step
 	brings   int   // columns that the plans read of rows that tokens bring; 0: of none
 	lead     *Lead // of the other ranks, which do the same; nil: there are none
+	ends     []int // of the parts of the next pass: see Divide
+
+	begun time.Time     // when the last pass began
+	took  time.Duration // see Took
 }
 
 // NewRunner allocates the buffers, reserved from the budget.
@@ -149,13 +154,15 @@ var ErrStopped = errors.New("model: the pass was stopped")
 // id outside the vocabulary, before anything ran; ErrDamaged reports that the model's file could not be read.
 func (r *Runner) Forward(stop *kernel.Stop, between func()) error {
 	r.nOut, r.ran, r.kept, r.nNext = 0, 0, 0, 0
+	defer func() { r.ends = r.ends[:0] }()
+	r.begun, r.took = time.Now(), 0
 	for i, id := range r.batch.Tokens() {
 		if id < 0 || int(id) >= r.cfg.NVocab {
 			return fmt.Errorf("%w: token %d of the batch is %d, want 0 to %d", ErrToken, i, id, r.cfg.NVocab-1)
 		}
 	}
 	if r.lead != nil {
-		if err := r.lead.pass(r.batch, r.brings); err != nil {
+		if err := r.lead.pass(r.batch, r.brings, r.ends); err != nil {
 			return err
 		}
 	}
@@ -180,7 +187,7 @@ func (r *Runner) Forward(stop *kernel.Stop, between func()) error {
 		if err := r.streamed(sources, n, ps, stop, between); err != nil {
 			return err
 		}
-	} else if !r.forward(sources, n, ps.forward, stop, between) {
+	} else if !r.inParts(sources, n, ps.forward, stop, between) {
 		return cmp.Or(r.model.ranks.Failed(), ErrStopped)
 	}
 	if r.model.ranks != nil {
@@ -191,6 +198,39 @@ func (r *Runner) Forward(stop *kernel.Stop, between func()) error {
 	}
 	r.ran = n
 	return nil
+}
+
+// Divide has the next Forward run the batch in parts, one after the other, which end before these tokens, the last at the end
+// of the batch; nil: in one. Ranks that have layers each compute several parts at a time. A part may end within a sequence
+// if a pass may; of one with recurrent state it may not. Only models whose Widest is not 0 are computed so.
+func (r *Runner) Divide(ends []int) { r.ends = append(r.ends[:0], ends...) }
+
+// Took returns how long the last pass took up to the end of the first output of it; 0: there was none.
+func (r *Runner) Took() time.Duration { return r.took }
+
+// Widest returns what part of the layers' weights the rank with the most has, where ranks have layers each; 0: batches are
+// not computed in parts.
+func (m *Model) Widest() float64 { return m.program.Widest }
+
+// inParts runs the tokens of the batch that are not of sources, in parts if that is wanted, and reports whether it was not stopped.
+func (r *Runner) inParts(from, to int, layers *kernel.Chain, stop *kernel.Stop, between func()) bool {
+	if len(r.ends) == 0 {
+		return r.forward(from, to, layers, stop, between)
+	}
+	if r.program.Widest == 0 || from > 0 || r.ends[len(r.ends)-1] != to {
+		panic(fmt.Sprintf("model: a batch of %d tokens in parts that end at %d", to, r.ends))
+	}
+	at, on := 0, true
+	for _, end := range r.ends {
+		r.bufs.Look(at)
+		if on = r.forward(at, end, layers, stop, between); !on {
+			break
+		}
+		at = end
+	}
+	r.bufs.Look(0)
+	r.batch.Look(0, to)
+	return on
 }
 
 // forward runs some tokens of the batch, if any, and reports whether it was not stopped.
@@ -369,6 +409,9 @@ func (r *Runner) run(rows []int32) {
 	}
 	r.batch.SetOut(rows)
 	r.chosen().outputs[r.out].Run(r.pool, r.bufs, r.batch, r.work.Bytes())
+	if r.took == 0 {
+		r.took = time.Since(r.begun)
+	}
 	if r.model.ranks != nil && !r.outputs[r.out].Given {
 		r.model.ranks.End()
 	}

@@ -46,7 +46,38 @@ func (r Ranks) byLayers(p *nn.Program) (*nn.Program, map[string][]panels) {
 		to.Outputs = append(to.Outputs, s.output(o))
 	}
 	s.keepPlaces()
+	s.allowParts()
 	return &to, s.lacks()
+}
+
+// allowParts has what outputs read in buffers with rows of all tokens, where layers may have computed some tokens after others.
+func (s *staging) allowParts() {
+	done := slices.Concat(s.whole.Begin, slices.Concat(s.whole.Layers...))
+	var read []kernel.Buf
+	for _, o := range s.whole.Outputs {
+		if !o.Given {
+			read = append(read, s.between(done, o.Ops, o.Buf)...)
+		}
+	}
+	for _, b := range read {
+		if spec := s.p.Bufs[b]; spec.Kind != kernel.Floats || spec.Rows != kernel.TokRows {
+			return
+		}
+	}
+	for _, b := range read {
+		s.p.Bufs[b].Whole = true
+	}
+	total, most := 0, 0
+	for r := range s.n {
+		n := 0
+		for _, ops := range s.whole.Layers[s.cuts[r]:s.cuts[r+1]] {
+			n += 1 + matrixBytes(ops)
+		}
+		total, most = total+n, max(most, n)
+	}
+	if most < total {
+		s.p.Widest = float64(most) / float64(total)
+	}
 }
 
 // owner returns the rank that has a layer.

@@ -17,6 +17,10 @@ type Program struct {
 	Outputs []Output       // outputs available for the tokens of a batch
 	Next    *Next          // what drafts; nil unless Config.Drafts
 	Aligned *Alignment     // see Config.Aligned; nil if there are none
+
+	// Of layers that ranks have each as a whole, what part of their weights the rank with the most has; 0: batches are not
+	// computed in parts.
+	Widest float64
 }
 
 // An Alignment is buffers that have rows after a batch: one of the tokens of sources, and one of those behind.
