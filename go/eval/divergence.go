@@ -66,6 +66,15 @@ func (d *Divergence) Add(base []float32, shift, least float64, logits []float32,
 	return err
 }
 
+// AddLogits is Add where all logits of the base are known: every token of its distribution counts.
+func (d *Divergence) AddLogits(base, logits []float32, id int32) error {
+	shift, err := logSum(base)
+	if err != nil {
+		return err
+	}
+	return d.Add(base, shift, Exact, logits, id)
+}
+
 // A prediction is what Add computes from two rows of logits.
 type prediction struct {
 	nll, base float64

@@ -18,6 +18,7 @@ type Job struct {
 	*Plan
 	model   *model.Model
 	pool    *kernel.Pool
+	budget  *mem.Budget
 	trainer *model.Trainer
 	run     *train.Run
 	best    *mem.Region // the numbers of the best adapter so far; nil: there is nothing held out
@@ -72,7 +73,7 @@ func (s *Source) pack(dst kernel.Matrix, first int, src kernel.Matrix) error {
 // New loads the model, and allocates all that a run needs, so that it does not fail for memory later. Where that does not
 // fit, chunks become smaller as far as examples allow; a *mem.LimitError says what is missing.
 func New(ctx context.Context, src Source, p *Plan) (_ *Job, err error) {
-	j := &Job{Plan: p, pool: src.Pool, ranks: src.Ranks, progress: progress{Evaluated: -1}}
+	j := &Job{Plan: p, pool: src.Pool, budget: src.Budget, ranks: src.Ranks, progress: progress{Evaluated: -1}}
 	defer func() {
 		if err != nil {
 			j.Close()

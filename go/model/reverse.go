@@ -90,6 +90,7 @@ type rewriting struct {
 	layers []reversedLayer
 	output reversed   // of logits, with the loss, or of vectors
 	loss   kernel.Buf // rows of one column
+	logits outRows    // before the loss, where there is one; gradients are in their place
 	rows   outRows    // of vectors
 	given  given      // what is made of pooled ones, if anything
 
@@ -270,6 +271,7 @@ func (r *reversal) head(out nn.Output, w *rewriting, targets *kernel.Targets) (r
 	logits := r.now[out.Buf]
 	r.gradients[logits] = logits // the loss puts them there
 	r.has[kernel.Columns{Buf: logits, Col: last.Parts[0].Col}] = true
+	w.logits = outRows{x: logits, d: logits, width: out.Width}
 	loss := kernel.Loss{Dst: w.loss, Logits: logits, Cols: out.Width, Softcap: last.Softcap, Targets: targets}
 	l, err := r.end(logits)
 	l.again = append(l.again, loss)

@@ -54,6 +54,7 @@ type Trainer struct {
 	layers  []*layerPlans
 	move    parts     // the residual to the place of that behind the layer
 	output  backPlans // of logits, with the loss, or of vectors
+	logits  parts     // output.again without the loss, where there is one
 	pooling *pooling  // nil: outcomes are losses
 	bufs    *kernel.Buffers
 	places  []*kernel.Buffers // with the residual before each layer, and behind the last
@@ -205,6 +206,12 @@ func (t *Trainer) init(c TrainerConfig) error {
 	if t.output, err = plan("its output", t.program.output); err != nil {
 		return err
 	}
+	if t.pooling == nil { // the loss is the last of its operations
+		again := t.program.output.again
+		if t.logits, err = lay("its logits", again[:len(again)-1]); err != nil {
+			return err
+		}
+	}
 	if t.embedding, err = plan("its embeddings", t.program.embedding); err != nil {
 		return err
 	}
@@ -333,6 +340,7 @@ func (t *Trainer) Close() {
 		l.whole.close()
 	}
 	t.move.close()
+	t.logits.close()
 	for _, p := range all {
 		p.again.close()
 		p.back.close()
@@ -371,7 +379,7 @@ var ErrNotFinite = errors.New("the loss is not a finite number")
 // (may be nil) is set, it ends before the next layer with ErrStopped.
 func (t *Trainer) Outcomes(texts []Text, base bool, stop *kernel.Stop) ([][]float64, error) {
 	if base && !t.HasBase() {
-		return nil, errors.New("all weights are trained, so there is no model without an adapter")
+		return nil, errNoBase
 	}
 	if err := t.forward(texts, base, false, stop); err != nil {
 		return nil, err
@@ -439,6 +447,9 @@ func (t *Trainer) Descend(texts []Text, judge func(outcomes [][]float64) (gradie
 
 // HasBase reports whether there is a model without the adapter: all weights are not trained.
 func (t *Trainer) HasBase() bool { return t.Adapter.whole == nil }
+
+// errNoBase reports that there is nothing to compare with.
+var errNoBase = errors.New("all weights are trained, so there is no model without an adapter")
 
 // errPooled reports a loss of tokens asked of a Trainer of vectors.
 var errPooled = errors.New("texts come to vectors, which have no loss by themselves")

@@ -63,6 +63,7 @@ func TestFinetune(t *testing.T) {
 	for _, want := range []string{
 		"<|assistant|>[[Rain fell", "learnt from: 10 examples", "held out: 10 examples", "rank 8, alpha 16", "beside the model", "time: about",
 		"step 0 of 60: held-out loss", "step 60 of 60", ", the best", out + ": ", "quern chat -m demo --lora " + out,
+		"compared with the model alone, on 10 held-out examples, ", "divergence (KLD) ", "the same likeliest token: ",
 	} {
 		if !strings.Contains(said, want) {
 			t.Errorf("got %q, want %q in it", said, want)
@@ -255,6 +256,8 @@ func TestFinetuneRefuses(t *testing.T) {
 	with("--data", chats, "--temperature", "0.1").refused(t, 2, "--temperature", "embedding")
 	with("--data", chats, "--patience", "2").refused(t, 2, "--patience", "--val-data")
 	with("--data", chats, "--eval-every", "2", "--val-split", "0").refused(t, 2, "--eval-every", "--val-data")
+	with("--data", chats, "--compare", "5", "--val-split", "0").refused(t, 2, "--compare", "--val-data")
+	with("--data", chats, "--compare", "5", "--full", "BF16").refused(t, 2, "--compare", "adapter")
 	quern(t, "finetune", "-m", demo.Name, "--data", chats, "-o", filepath.Join(dir, "none", "x.gguf")).refused(t, 1, "none")
 	quern(t, "finetune", "-m", demo.Name, "--data", chats, "-o", chats).refused(t, 1, "no folder")
 	quern(t, "finetune", "-m", demo.Name, "--data", chats, "-o", writeFile(t, dir, "there.gguf", "")).refused(t, 1, "--force")

@@ -46,7 +46,7 @@ type finetuneFlags struct {
 
 	out, base, plot, log  string
 	resume, dryRun, force bool
-	show                  int
+	show, compare         int
 
 	made  func() (*model.File, error) // makes the model that is trained; nil: it is read
 	shape string                      // the file that it is made by
@@ -114,6 +114,7 @@ when to stop, and the best adapter is kept. On Ctrl-C the run is saved beside OU
 	fs.StringSliceVar(&s.LoRA.Targets, "targets", nil, "matrices of each layer that are trained, `NAMES` such as attn_q,attn_v (default: all of attention and feed-forward)")
 	f.defineSteps(fs)
 	fs.Lookup("lr").Usage += "; without the flag, 2e-05 of dpo and 5e-05 of orpo"
+	intVar(fs, &f.compare, "compare", "", 30, 0, 1<<30, "seconds at the end, about, to compare predictions of held-out examples with the adapter and without; 0 is none")
 	f.template.define(fs)
 	defineOverrides(fs, &f.set)
 	f.device.defineThreads(fs)
@@ -191,6 +192,9 @@ func (f *finetuneFlags) check(fs *pflag.FlagSet) error {
 		return usagef("--muon takes matrices of models whose weights are all trained; give --full as well")
 	case fs.Changed("base") && f.out != "" && !f.isPEFT():
 		return usagef("--base is in PEFT's format alone, and OUT is a file of GGUF")
+	}
+	if f.target.model != "" && fs.Changed("compare") {
+		return usagef("--compare is of adapters, and of a draft model it is measured how many drafts are accepted")
 	}
 	for _, name := range []string{"rank", "alpha", "rslora", "targets"} {
 		if s.Weights != "" && fs.Changed(name) {

@@ -145,7 +145,7 @@ func (f *finetuneFlags) finish(cmd *cobra.Command, job *finetune.Job, save func(
 			return err
 		}
 	}
-	if err := f.summary(cmd.OutOrStdout(), job, n); err != nil || f.target.model == "" {
+	if err := f.summary(cmd.Context(), cmd.OutOrStdout(), job, n); err != nil || f.target.model == "" {
 		return err
 	}
 	return f.draftSummary(cmd, job.Plan)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"math"
@@ -10,7 +11,9 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
+	"github.com/quern-llm/quern/go/eval"
 	"github.com/quern-llm/quern/go/finetune"
+	"github.com/quern-llm/quern/go/internal/usage"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model"
 	"github.com/quern-llm/quern/go/model/nn"
@@ -218,7 +221,7 @@ func (t *training) done() {
 }
 
 // summary says what was made, and how it is used.
-func (f *finetuneFlags) summary(w io.Writer, job *finetune.Job, bytes int64) error {
+func (f *finetuneFlags) summary(ctx context.Context, w io.Writer, job *finetune.Job, bytes int64) error {
 	step := job.Taken()
 	if job.Every > 0 {
 		step = job.BestStep
@@ -251,12 +254,36 @@ func (f *finetuneFlags) summary(w io.Writer, job *finetune.Job, bytes int64) err
 	if f.target.model != "" {
 		return nil
 	}
+	if f.compare > 0 && job.CanCompare() {
+		f.effect(ctx, w, job)
+	}
 	if f.isPEFT() {
 		_, err := fmt.Fprintf(w, "to use it here: quern convert %s --base CHECKPOINT -o adapter.gguf\n", quoted(f.out))
 		return err
 	}
 	_, err := fmt.Fprintf(w, "to use it: quern %s -m %s --lora %s\n", use(job.Plan), quoted(f.model), quoted(f.out))
 	return err
+}
+
+// effect says how predictions have changed. The adapter is written: where there is no time or no memory for it, that is said.
+func (f *finetuneFlags) effect(ctx context.Context, w io.Writer, job *finetune.Job) {
+	e, err := job.Compare(ctx, time.Duration(f.compare)*time.Second)
+	if err != nil {
+		if ctx.Err() == nil {
+			fmt.Fprintf(w, "predictions with the adapter and without could not be compared: %s\n", usage.OneLine(err))
+		}
+		return
+	}
+	of := ""
+	if e.Examples < e.Of {
+		of = fmt.Sprintf(" of %d", e.Of)
+	}
+	fmt.Fprintf(w, "compared with the model alone, on %d%s held-out examples, %s:\n", e.Examples, of, count(e.Tokens, "prediction"))
+	if job.Objective != nil || of != "" { // otherwise the held-out losses say so
+		fmt.Fprintf(w, "  perplexity %.4g ± %.2g without the adapter, %.4g ± %.2g with it\n", e.BasePPL.Value, e.BasePPL.StdErr, e.PPL.Value, e.PPL.StdErr)
+	}
+	fmt.Fprintf(w, "  divergence (KLD) %.3g ± %.2g nats, median %.3g, 99 %% %.3g\n", e.KLD.Value, e.KLD.StdErr, eval.At(e.KLDs, 0.5), eval.At(e.KLDs, 0.99))
+	fmt.Fprintf(w, "  the same likeliest token: %.1f %%\n", 100*e.SameToken.Value)
 }
 
 // use is the command that a plan's adapter is for.
