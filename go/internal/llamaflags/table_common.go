@@ -73,7 +73,7 @@ var common = []Row{
 	{Names: "-kvo --kv-offload", No: "-nkvo --no-kv-offload", Kind: Switch, Env: "LLAMA_ARG_KV_OFFLOAD", Neutral: "off", Ignored: noGPU},
 	{Names: "--op-offload", No: "--no-op-offload", Kind: Switch, Neutral: "off", Ignored: noGPU},
 	{Names: "--no-host", Kind: Bare, Env: "LLAMA_ARG_NO_HOST", Ignored: noGPU},
-	{Names: "--rpc", Group: Common | Bench, Refused: "a model runs on one machine; leave the flag out"},
+	{Names: "--rpc", Group: Common | Bench, Refused: "several machines run a model by serve --ranks, with bin/quern-mpi or bin/quern-cluster"},
 
 	{Names: "--rope-scaling", Env: "LLAMA_ARG_ROPE_SCALING_TYPE", Flag: "rope-scaling", Needed: true},
 	{Names: "--rope-scale", Kind: Num, Env: "LLAMA_ARG_ROPE_SCALE", Flag: "rope-scale", Needed: true},
