@@ -191,6 +191,15 @@ func (p *Plan) divide(most int) error {
 	return nil
 }
 
+// Limit makes chunks of at most so many tokens, unless an example has more, or texts are compared with others of their chunk: a
+// layer of a chunk is what others wait for beside a run.
+func (p *Plan) Limit(tokens int) error {
+	if p.Pooling != nn.PoolNone || p.MaxTokens <= tokens {
+		return nil
+	}
+	return p.divide(tokens)
+}
+
 // shrink makes chunks smaller, so that they take less memory, and reports whether it could: those of a saved run stay.
 func (p *Plan) shrink() bool {
 	before := p.MaxTokens

@@ -126,8 +126,8 @@ func (c batchClient) ask(model, text string) (string, error) {
 	return r.Choices[0].Message.Content, nil
 }
 
-// adapters returns the memory that loaded adapters take.
-func (s *service) adapters(key string) (bytes uint64) {
+// memoryOf returns the memory that is reserved for a purpose.
+func (s *service) memoryOf(purpose string, key ...string) (bytes uint64) {
 	s.t.Helper()
 	var memory struct {
 		Purposes []struct {
@@ -135,16 +135,19 @@ func (s *service) adapters(key string) (bytes uint64) {
 			Bytes   uint64
 		}
 	}
-	if status, text := s.withKey(key, "GET", "/v1/memory", ""); status != 200 || json.Unmarshal([]byte(text), &memory) != nil {
+	if status, text := s.withKey(strings.Join(key, ""), "GET", "/v1/memory", ""); status != 200 || json.Unmarshal([]byte(text), &memory) != nil {
 		s.t.Fatalf("/v1/memory: %d %s", status, text)
 	}
 	for _, p := range memory.Purposes {
-		if p.Purpose == "adapters" {
+		if p.Purpose == purpose {
 			bytes += p.Bytes
 		}
 	}
 	return bytes
 }
+
+// adapters returns the memory that loaded adapters take.
+func (s *service) adapters(key string) uint64 { return s.memoryOf("adapters", key) }
 
 // A job learns while others are answered as ever; what it has made can be asked for at once, by its owner, and is gone with its
 // file.
