@@ -25,6 +25,7 @@ const (
 	headKey                           = "quern.finetune"
 	numbersName, firstName, otherName = "numbers", "first_moment", "second_moment"
 	bestName                          = "best"
+	beginningName                     = "beginning" // as train.Run has it, where there is one
 	version                           = 2
 )
 
@@ -60,6 +61,9 @@ func (j *Job) Save(path string, now time.Time) error {
 	w.AddFloats(otherName, []uint64{uint64(len(s.SecondMoment))}, s.SecondMoment)
 	if j.Evaluated >= 0 {
 		w.AddFloats(bestName, n, j.Numbers())
+	}
+	if beginning := j.run.Beginning(j.Held); beginning != nil {
+		w.AddFloats(beginningName, []uint64{uint64(len(beginning))}, beginning)
 	}
 	_, err = newfile.Write(path, true, 0o600, w.Size(), func(out io.Writer) (int64, error) { return w.WriteTo(out) })
 	return err
@@ -193,8 +197,12 @@ func (j *Job) restore(c *Checkpoint) error {
 		}
 		best = mem.Float32s(j.best.Bytes())[:len(own.Numbers)]
 	}
-	names := []string{numbersName, firstName, otherName, bestName}
-	memory := [][]float32{own.Numbers, own.FirstMoment, own.SecondMoment, best}
+	var beginning []float32
+	if c.file.Tensor(beginningName) != nil {
+		beginning = make([]float32, len(j.Texts)+len(j.Held))
+	}
+	names := []string{numbersName, firstName, otherName, bestName, beginningName}
+	memory := [][]float32{own.Numbers, own.FirstMoment, own.SecondMoment, best, beginning}
 	for i, name := range names {
 		if err := c.look(name, len(memory[i])); err != nil {
 			return err
@@ -210,6 +218,9 @@ func (j *Job) restore(c *Checkpoint) error {
 		}
 		return nil
 	})
+	if err == nil && beginning != nil {
+		err = j.run.Know(j.Held, beginning)
+	}
 	if err != nil {
 		return err
 	}

@@ -50,6 +50,20 @@ func examples(tb testing.TB) []data.Example {
 	return set.Examples
 }
 
+// pairs are the sentences as better answers than others in capitals.
+func pairs(tb testing.TB) []data.Pair {
+	tb.Helper()
+	var in strings.Builder
+	for i, s := range sentences {
+		fmt.Fprintf(&in, `{"prompt":"Say %d: ","chosen":%q,"rejected":%q}`+"\n", i, s, strings.ToUpper(s[:20]))
+	}
+	set, err := data.ReadFrom(strings.NewReader(in.String()), "pairs", data.Auto)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return set.Pairs
+}
+
 func small() finetune.Settings {
 	s := finetune.Defaults()
 	s.LoRA.Rank, s.LoRA.Alpha = 4, 8
@@ -88,7 +102,13 @@ func openAmong(tb testing.TB, g *kernel.Ranks, threads int, memory uint64, s fin
 		tb.Fatal(err)
 	}
 	tb.Cleanup(pool.Close)
-	plan, err := finetune.NewPlan(&data.Renderer{Tokenizer: tok, Template: parsed, Now: time.Unix(1e9, 0)}, examples(tb), nil, 0, s)
+	r := &data.Renderer{Tokenizer: tok, Template: parsed, Now: time.Unix(1e9, 0)}
+	var plan *finetune.Plan
+	if s.Preference != "" {
+		plan, err = finetune.NewPairPlan(r, pairs(tb), nil, 0, s)
+	} else {
+		plan, err = finetune.NewPlan(r, examples(tb), nil, 0, s)
+	}
 	if err == nil && change != nil {
 		err = change(plan)
 	}

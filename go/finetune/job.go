@@ -207,8 +207,11 @@ func (j *Job) Measure(ctx context.Context) (speed float64, left time.Duration, e
 	speed = float64(n) / max(took.Seconds(), 1e-9)
 	steps := j.Config.Steps - j.run.State().Taken
 	tokens := float64(steps*j.Config.Chunks) * j.tokensOfChunk()
+	const forward = 4                                                                           // a loss takes a quarter of a gradient, about
+	if j.Settings.Weights != "" && j.Objective != nil && j.Objective.Base() && j.Taken() == 0 { // what the beginning makes of them
+		tokens += float64(j.Learnt.Tokens) / forward
+	}
 	if j.Every > 0 {
-		const forward = 4 // a loss takes a quarter of a gradient, about
 		tokens += float64(steps/j.Every+2) * float64(j.HeldOut.Tokens) / forward
 	}
 	const century = 100 * 365 * 24 * time.Hour
@@ -255,6 +258,9 @@ func (j *Job) Run(ctx context.Context, e Events) error {
 	}
 	if err := j.join(); err != nil {
 		return err
+	}
+	if err := j.run.Begin(j.Held, stop); err != nil {
+		return stopped(ctx, err)
 	}
 	for {
 		taken := j.Taken()

@@ -3,7 +3,9 @@ package finetune_test
 import (
 	"bytes"
 	"errors"
+	"math"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -96,5 +98,69 @@ func TestWeightsRefusals(t *testing.T) {
 	}
 	if _, err := open(t, 1, 1<<24, weights("F32"), nil); err == nil || strings.Contains(err.Error(), "\n") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// All weights learn from pairs by DPO, which compares with those of the beginning: before the first step there is no difference, so
+// losses are those of a coin, and a run that is interrupted and goes on makes the bytes of one that was not.
+func TestWeightsOfPairs(t *testing.T) {
+	s := weights("BF16")
+	s.Preference, s.Rate, s.Steps, s.Every, s.Share = finetune.DPO, 1e-4, 4, 2, 0.3
+	j, err := open(t, 2, 1<<30, s, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := j.Measure(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Run(t.Context(), finetune.Events{}); err != nil {
+		t.Fatal(err)
+	}
+	want, last := written(t, j), j.Points[len(j.Points)-1]
+	if base, ok := j.Base(); !ok || math.Abs(base-math.Ln2) > 1e-4 || math.Abs(j.Points[1].Loss-math.Ln2) > 1e-4 {
+		t.Errorf("a held-out loss of %v, and of %v of the first step, want %v", base, j.Points[1].Loss, math.Ln2)
+	}
+	if last.Held > 0.6 || last.HeldRight < 1 {
+		t.Errorf("after the last step %+v", last)
+	}
+	for after := range 4 {
+		first, err := open(t, 1, 1<<30, s, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = first.Run(t.Context(), finetune.Events{Each: func() error {
+			if first.Taken() == after {
+				return errEnough
+			}
+			return nil
+		}})
+		if err != errEnough {
+			t.Fatal(err)
+		}
+		saved := filepath.Join(t.TempDir(), "saved")
+		if err := first.Save(saved, time.Unix(1e9, 0)); err != nil {
+			t.Fatal(err)
+		}
+		c, err := finetune.OpenCheckpoint(saved)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		again, err := open(t, 2, 1<<30, s, c.Plan)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := again.Restore(c); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := again.Measure(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := again.Run(t.Context(), finetune.Events{}); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(written(t, again), want) || !reflect.DeepEqual(again.Points, j.Points) {
+			t.Errorf("interrupted after %d steps, the run makes something else", after)
+		}
 	}
 }

@@ -1,8 +1,6 @@
 package train
 
 import (
-	"crypto/sha256"
-	"errors"
 	"fmt"
 
 	"github.com/quern-llm/quern/go/internal/exactmath"
@@ -16,7 +14,7 @@ import (
 type Objective interface {
 	// Each is how many texts an example has.
 	Each() int
-	// Base reports whether Judge looks at outcomes without the adapter.
+	// Base reports whether Judge looks at outcomes without the adapter or, where all weights are trained, of those of the beginning.
 	Base() bool
 	// Check returns an error if it cannot judge the texts, whose outcomes have width numbers; 0: they are losses of tokens.
 	Check(texts []model.Text, width int) error
@@ -27,7 +25,7 @@ type Objective interface {
 // A Chunk is whole examples, and what their texts come to.
 type Chunk struct {
 	Texts          []model.Text
-	Outcomes, Base [][]float64 // see model.Trainer.Outcomes; Base: without the adapter
+	Outcomes, Base [][]float64 // see model.Trainer.Outcomes; Base: without the adapter, or at the beginning
 }
 
 // A Verdict is sums over the examples of a chunk, and gradients of the loss.
@@ -83,9 +81,6 @@ func checkExamples(t *model.Trainer, texts []model.Text, o Objective) error {
 				nameOf(texts, i), tokens, t.MaxTokens())
 		}
 	}
-	if o.Base() && !t.HasBase() {
-		return errors.New("the objective compares with the model without an adapter, and all weights are trained; train an adapter, or by ORPO")
-	}
 	return o.Check(texts, t.Width())
 }
 
@@ -114,51 +109,13 @@ func (r *Run) judge(numbers []int, stop *kernel.Stop) (v Verdict, err error) {
 	return v, err
 }
 
-// knowBase computes outcomes without the adapter where that was not done before. They depend on no company, so they are the
-// same whenever it is done.
-func (r *Run) knowBase(numbers []int, stop *kernel.Stop) error {
-	if r.base == nil {
-		r.base = make([][]float64, len(r.texts))
-	}
-	var missing []int
-	for _, i := range numbers {
-		if r.base[i] == nil {
-			missing = append(missing, i)
-		}
-	}
-	if len(missing) == 0 {
-		return nil
-	}
-	outcomes, err := r.trainer.Outcomes(r.these(missing), true, stop)
-	if err != nil {
-		return err
-	}
-	for k, i := range missing {
-		r.base[i] = outcomes[k]
-	}
-	return nil
-}
-
-// known are outcomes without the adapter of texts that are measured again and again: nil of a chunk where they were not needed.
-type known struct {
-	of     [sha256.Size]byte // a hash of the texts
-	chunks [][][]float64
-}
-
-// begin keeps what is known if the texts are the same as before.
-func (k *known) begin(texts []model.Text, chunks int) {
-	if of := Digest(texts); of != k.of || len(k.chunks) != chunks {
-		*k = known{of, make([][][]float64, chunks)}
-	}
-}
-
 // measured returns the Verdict on whole examples, which are that chunk of those that are measured, without gradients.
 func (r *Run) measured(chunk int, texts []model.Text, stop *kernel.Stop) (v Verdict, err error) {
 	c := Chunk{Texts: texts}
 	if r.config.Objective.Base() {
 		base := &r.known.chunks[chunk]
 		if *base == nil {
-			if *base, err = r.trainer.Outcomes(texts, true, stop); err != nil {
+			if *base, err = r.baseOf(texts, stop); err != nil {
 				return v, err
 			}
 		}
