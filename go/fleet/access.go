@@ -13,6 +13,7 @@ import (
 	"github.com/quern-llm/quern/go/server"
 	"github.com/quern-llm/quern/go/server/guard"
 	"github.com/quern-llm/quern/go/server/host"
+	"github.com/quern-llm/quern/go/server/quota"
 )
 
 // Access says who may ask.
@@ -21,6 +22,8 @@ type Access struct {
 	RequireKey   bool        // others may reach the server only with a key
 	Origins      []string    // whose pages may use the API
 	AllowedHosts []string    // names of the server besides localhost
+
+	everybody *quota.Account // counts the requests of all where there are no keys
 }
 
 // noKeys is no keys.
@@ -83,6 +86,17 @@ func (f *Fleet) followKeys(ctx context.Context) {
 	})
 }
 
+// counted returns the keys whose requests are counted. Without keys all clients are as one.
+func (a *Access) counted() (all []quota.Key) {
+	if a.keys().Len() == 0 {
+		return []quota.Key{{Admin: true, Account: a.everybody}}
+	}
+	for _, k := range a.keys().All() {
+		all = append(all, quota.Key{ID: k.Name, Name: k.Label, Admin: k.Admin, Account: k.Account})
+	}
+	return all
+}
+
 // open reports whether a request comes from the network to a server without keys.
 func (a *Access) open(r *http.Request) bool { return a.keys().Len() == 0 && host.Network(r) }
 
@@ -91,10 +105,19 @@ func (a *Access) caller(c *gin.Context) server.Caller {
 	keys := a.keys()
 	key := guard.KeyOf(c, keys)
 	caller := server.Caller{Flow: key.Name, Weight: key.Weight, Admin: key.Admin, Priority: key.Priority}
+	caller.Account = a.everybody
 	if keys.Len() > 0 {
-		caller.Owner = key.Name
+		caller.Owner, caller.Account = key.Name, key.Account
 	}
 	return caller
+}
+
+// account returns what counts the requests of an owner.
+func (a *Access) account(owner string) *quota.Account {
+	if a.keys().Len() == 0 {
+		return a.everybody
+	}
+	return a.keys().AccountOf(owner)
 }
 
 // known reports whether a request is of an authorized client.

@@ -32,6 +32,7 @@ import (
 	"github.com/quern-llm/quern/go/server/batch"
 	"github.com/quern-llm/quern/go/server/guard"
 	"github.com/quern-llm/quern/go/server/host"
+	"github.com/quern-llm/quern/go/server/quota"
 	"github.com/quern-llm/quern/go/server/telemetry"
 )
 
@@ -127,6 +128,7 @@ func New(ctx context.Context, c Config) (_ *Fleet, err error) {
 		c.Address.Hosts = []string{"127.0.0.1"}
 	}
 	c.Parallel = cmp.Or(c.Parallel, defaultParallel)
+	c.Access.everybody = quota.New(quota.Limits{}, nil)
 	f := &Fleet{c: c, log: c.Log}
 	f.share()
 	defer func() {
@@ -180,6 +182,7 @@ func (f *Fleet) openTelemetry(context.Context) (err error) {
 			return telemetry.ModelState{State: st.State.String(), Bytes: st.Bytes, Leases: st.Leases}
 		},
 		VLLM: f.c.VLLMMetrics, OneModel: len(f.start) == 1 && f.c.Catalog.none(), Meter: push.Meter, Energy: energy,
+		Keys: f.c.Access.counted,
 	})
 	return nil
 }
@@ -250,7 +253,8 @@ func (f *Fleet) openServer(context.Context) error {
 		c.Library = &library{f.c.Catalog.Hub, f.c.Catalog.Fits, catalog}
 	}
 	c.Device, c.Log, c.Besides = f.device, f.log, f.pages()
-	c.Caller, c.Known, c.Note, c.MaxBody = f.c.Access.caller, known, telemetry.Note, mostBody
+	c.Caller, c.Account, c.Known, c.Note, c.MaxBody = f.c.Access.caller, f.c.Access.account, known, telemetry.Note, mostBody
+	c.Keys = f.c.Access.counted
 	f.api = server.New(c)
 	for _, src := range f.sources() {
 		if err := f.api.Add(src); err != nil {

@@ -13,8 +13,20 @@ import (
 	"github.com/quern-llm/quern/go/server/batch"
 )
 
-// batchOwner is the key of the owner of a batch, in the context of its requests.
-type batchOwner struct{}
+// batchKey is the key of the batchRequest in the context of a request of a batch.
+type batchKey struct{}
+
+// A batchRequest is a request of a batch.
+type batchRequest struct {
+	owner string
+	over  bool // the quota of its key is used up
+}
+
+// batchOf returns the request of a batch that runs in a context; nil: none does.
+func batchOf(ctx context.Context) *batchRequest {
+	b, _ := ctx.Value(batchKey{}).(*batchRequest)
+	return b
+}
 
 // batchWidth is how many requests of batches are made at a time: enough for a pass over the weights to serve several,
 // and few beside those of people who wait.
@@ -30,13 +42,16 @@ func (s *Server) RunBatches(ctx context.Context) {
 		Store: s.c.Batches, Width: batchWidth,
 		Do: func(ctx context.Context, owner, url string, body []byte) batch.Answer {
 			to := &recorder{header: http.Header{}, status: http.StatusOK}
-			req, err := http.NewRequestWithContext(context.WithValue(ctx, batchOwner{}, owner), http.MethodPost, url,
+			about := &batchRequest{owner: owner}
+			req, err := http.NewRequestWithContext(context.WithValue(ctx, batchKey{}, about), http.MethodPost, url,
 				bytes.NewReader(body))
 			if err != nil { // the url is an endpoint's
 				panic(err)
 			}
 			h.ServeHTTP(to, req)
-			return to.answer()
+			a := to.answer()
+			a.Over = about.over
+			return a
 		},
 		Log: func(id string, err error) {
 			e, message := s.c.Log.Error().Str("batch", id).Err(err), "a batch failed"

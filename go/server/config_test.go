@@ -36,7 +36,7 @@ func TestCallers(t *testing.T) {
 		return New(c).request(at, &answer.Route{}).Caller
 	}
 	ctx := t.Context()
-	batched := context.WithValue(ctx, batchOwner{}, "ann")
+	batched := context.WithValue(ctx, batchKey{}, &batchRequest{owner: "ann"})
 	said := func(*gin.Context) answer.Caller { return answer.Caller{Flow: "f", Owner: "bob", Priority: 3} }
 	for _, c := range []struct {
 		config Config

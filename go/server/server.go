@@ -40,6 +40,7 @@ import (
 	"github.com/quern-llm/quern/go/server/llamaserver"
 	"github.com/quern-llm/quern/go/server/ollama"
 	"github.com/quern-llm/quern/go/server/openai"
+	"github.com/quern-llm/quern/go/server/quota"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
@@ -90,6 +91,10 @@ type Config struct {
 	// Caller returns whose request it is, without its Space; nil: one of many flows by the client's address, of one owner,
 	// who is an administrator.
 	Caller func(*gin.Context) answer.Caller
+	// Account returns what counts the requests of batches of an owner; nil: nothing does.
+	Account func(owner string) *quota.Account
+	// Keys returns the keys whose requests are counted, for GET /v1/usage; nil: none are.
+	Keys func() []quota.Key
 	// MaxBody returns the most bytes that the body of a request may have; nil: 64 MiB.
 	MaxBody func(*gin.Context) int64
 	// Known reports whether a request is of an authorized client, where GET /models may be anybody's; nil: all are.
@@ -159,7 +164,7 @@ func New(c Config) *Server {
 	llama := &llamaserver.API{
 		Host: s.host, List: s.list, Answer: s.answer, HasPage: s.hasPage,
 		Build: c.Build, SlotPath: c.SlotPath, NoSlots: c.NoSlots, Tools: c.Tools, ToolTime: c.ToolTime, Device: c.Device,
-		Disk:  c.Disk,
+		Disk: c.Disk, Keys: c.Keys,
 		Tuned: s.tunedModels, Most: c.Models.Most, Manual: c.Models.Manual, Rescan: c.Rescan, Known: c.Known,
 	}
 	s.routes = slices.Concat(s.openAI.Routes(), anthropic.Routes(), ollama.Routes(), llama.Routes(), []answer.Route{{
@@ -289,8 +294,11 @@ func (s *Server) Missing(message string) gin.HandlerFunc {
 // request returns the request of an HTTP request to a route, and whose it is.
 func (s *Server) request(c *gin.Context, r *answer.Route) *answer.Request {
 	var caller answer.Caller
-	if owner, ok := c.Request.Context().Value(batchOwner{}).(string); ok {
-		caller = answer.Caller{Flow: "batch " + owner, Background: true, Owner: owner}
+	if b := batchOf(c.Request.Context()); b != nil {
+		caller = answer.Caller{Flow: "batch " + b.owner, Background: true, Owner: b.owner}
+		if s.c.Account != nil {
+			caller.Account = s.c.Account(b.owner)
+		}
 	} else {
 		caller = s.c.Caller(c)
 	}
@@ -341,14 +349,18 @@ func (s *Server) serve(r answer.Route) gin.HandlerFunc {
 			}
 		}
 		r.Speaks().Begin(req)
+		req.TellQuota()
 		defer req.Made()
 		if err := s.answer(req); err != nil {
+			if b := batchOf(c.Request.Context()); b != nil {
+				b.over = overQuota(err)
+			}
 			req.Fail(err)
 		}
 	}
 }
 
-func (s *Server) answer(req *answer.Request) error {
+func (s *Server) answer(req *answer.Request) (failed error) {
 	r := req.Route
 	if r.Admin && !req.Caller.Admin {
 		return answer.ErrUser
@@ -384,6 +396,9 @@ func (s *Server) answer(req *answer.Request) error {
 		return err
 	}
 	req.Adapter = meant.Adapter
+	if err := s.allowed(req, meant, tuned); err != nil {
+		return err
+	}
 	if req.Stay.Load, err = req.Switch("autoload"); err != nil {
 		return err
 	}
@@ -395,6 +410,12 @@ func (s *Server) answer(req *answer.Request) error {
 			req.Model = meant.Of(st.Model)
 			return r.Handle(req)
 		}
+	}
+	if r.Method == http.MethodPost {
+		if err := s.begin(req, meant); err != nil {
+			return err
+		}
+		defer func() { req.Run.End(answer.NoRoom(failed)) }()
 	}
 	if req.Lease, err = s.lease(req, meant.Model); err != nil {
 		return err

@@ -45,7 +45,7 @@ func (s *Server) RunTuning(ctx context.Context) {
 const tunedPrefix = "ft:"
 
 // tunable returns a model that may be fine-tuned.
-func (s *Server) tunable(name string) (base batch.Base, err error) {
+func (s *Server) tunable(req *answer.Request, name string) (base batch.Base, err error) {
 	if strings.HasPrefix(name, tunedPrefix) {
 		return base, reply.Invalid("model", "%s is fine-tuned already, want the model that it was made from", field.Quote(name))
 	}
@@ -58,6 +58,9 @@ func (s *Server) tunable(name string) (base batch.Base, err error) {
 	}
 	st, err := s.models.Status(meant.Model)
 	if err != nil {
+		return base, err
+	}
+	if err := s.allowed(req, meant, nil); err != nil {
 		return base, err
 	}
 	base.Name = st.Names[0]

@@ -20,7 +20,7 @@ var layers = []string{
 	"grammar/regex",
 	"grammar/jsonschema",
 	"grammar/gbnf grammar/lark",
-	"gguf safetensors mem machine tokenizer chat constrain draft sched kernel diskcache demo media/picture media/sound models persona ranks server/batch server/fetch server/page server/reply",
+	"gguf safetensors mem machine tokenizer chat constrain draft sched kernel diskcache demo media/picture media/sound models persona ranks server/batch server/fetch server/page server/quota server/reply",
 	"convert/hf mcp quant server/field",
 	"convert/vocab form hub internal/mutate kvcache measure media/prepare model/nn sample scratch scripted server/history stream synth",
 	"convert/lang generate model/arch model/projector",

@@ -1,7 +1,11 @@
 package answer
 
 import (
+	"net/http"
+	"strconv"
+
 	"github.com/quern-llm/quern/go/server/field"
+	"github.com/quern-llm/quern/go/server/quota"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
@@ -16,6 +20,8 @@ type Dialect interface {
 	Error(r *Request, e *reply.Error) any
 	// ErrorSchema describes it.
 	ErrorSchema() field.Schema
+	// Quota puts into the header of an answer what is left of the quotas of the caller's key.
+	Quota(h http.Header, s quota.State)
 	// Lines reports whether streams are lines of JSON. Others are server-sent events.
 	Lines() bool
 	// Ping adds to a stream what keeps it alive in silence.
@@ -29,8 +35,21 @@ func (Plain) Begin(*Request)                       {}
 func (Plain) Refine(*reply.Error, error)           {}
 func (Plain) Error(_ *Request, e *reply.Error) any { return e.Body() }
 func (Plain) ErrorSchema() field.Schema            { return field.Schema{"$ref": "#/components/schemas/Error"} }
-func (Plain) Lines() bool                          { return false }
-func (Plain) Ping(s *reply.Stream) error           { s.Ping(); return nil }
+
+// Quota tells it as OpenAI does.
+func (Plain) Quota(h http.Header, s quota.State) {
+	for what, q := range map[string]quota.Quota{"Requests": s.Requests, "Tokens": s.Tokens} {
+		if q.Limit == 0 {
+			continue
+		}
+		h.Set("X-Ratelimit-Limit-"+what, strconv.FormatInt(q.Limit, 10))
+		h.Set("X-Ratelimit-Remaining-"+what, strconv.FormatInt(q.Left, 10))
+		h.Set("X-Ratelimit-Reset-"+what, quota.Readable(q.Reset))
+	}
+}
+
+func (Plain) Lines() bool                { return false }
+func (Plain) Ping(s *reply.Stream) error { s.Ping(); return nil }
 
 // ErrorSchema describes errors as llama-server and OpenAI have them, which differ in what a code may be.
 func ErrorSchema(code field.Schema) field.Schema {

@@ -15,6 +15,7 @@ import (
 	"github.com/quern-llm/quern/go/internal/panics"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/models"
+	"github.com/quern-llm/quern/go/server/quota"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
@@ -43,9 +44,17 @@ func toAPI(err error) *reply.Error {
 	var crowd *models.BusyError
 	var failed *models.LoadError
 	var scarce *mem.LimitError
+	var over *quota.Error
+	var barred *quota.ModelError
 	switch {
 	case errors.As(err, &api):
 		return api
+	case errors.As(err, &over) && over.Never():
+		return &reply.Error{Status: http.StatusRequestEntityTooLarge, Message: over.Error()}
+	case errors.As(err, &over):
+		return &reply.Error{Status: http.StatusTooManyRequests, Message: over.Error(), Retry: over.Retry}
+	case errors.As(err, &barred):
+		return &reply.Error{Status: http.StatusForbidden, Message: barred.Error(), Param: "model"}
 	case errors.Is(err, engine.ErrHears):
 		return reply.Unsupported("%v", err)
 	case errors.As(err, &busy):
@@ -105,6 +114,15 @@ func toAPI(err error) *reply.Error {
 		return &reply.Error{Status: reply.StatusCancelled, Message: "the request was cancelled"}
 	}
 	return &reply.Error{Status: http.StatusInternalServerError, Message: "internal error"}
+}
+
+// NoRoom reports whether a request was refused since there was no room for it, so that it may be sent again.
+func NoRoom(err error) bool {
+	if err == nil || errors.Is(err, reply.ErrGone) {
+		return false
+	}
+	status := toAPI(err).Status
+	return status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable
 }
 
 // Fail ends a request with err.

@@ -62,6 +62,14 @@ func (req *Request) start(o *ask.Options, prefix string, src ask.Source) (*Gener
 		ledger.close()
 		return nil, err
 	}
+	tokens := 0
+	for _, prompt := range src.Prompts {
+		tokens += len(prompt)
+	}
+	if err := req.Input(tokens, true); err != nil {
+		ledger.close()
+		return nil, err
+	}
 	g := &Generation{
 		Request: req, Name: m.Name,
 		ID: prefix + NewID(), Created: time.Now().Unix(), Model: m, Opts: o,
@@ -95,6 +103,7 @@ func (req *Request) start(o *ask.Options, prefix string, src ask.Source) (*Gener
 			if err != nil {
 				g.Cancel()
 				g.Close()
+				req.Run.Return(tokens)
 				return nil, err
 			}
 			g.Seqs = append(g.Seqs, seq)
@@ -165,6 +174,7 @@ func (g *Generation) Each(ctx context.Context, quiet time.Duration, f func([]Eve
 				continue
 			}
 		}
+		g.spend(events)
 		sent, gone := f(events)
 		if gone == nil {
 			g.count(events)
@@ -198,11 +208,26 @@ func (g *Generation) Each(ctx context.Context, quiet time.Duration, f func([]Eve
 	return nil
 }
 
+// spend counts the tokens that were generated until these events. What the caller's quota has not is a debt, and ends
+// nothing.
+func (g *Generation) spend(events []Event) {
+	n := 0
+	for _, e := range events {
+		if new := e.Usage.Generated - e.Seq.spent; new > 0 {
+			e.Seq.spent, n = e.Usage.Generated, n+new
+		}
+	}
+	g.Request.Run.Output(n)
+}
+
 // ended counts what a sequence did whose last event this is.
 func (g *Generation) ended(e Event) {
 	g.registry.ended(g, e)
 	g.Used.add(e.Seq.Index%g.Opts.N == 0, e.Usage, e.End.Thought)
 	g.tally.add(e.Usage, e.End)
+	if e.Seq.Index%g.Opts.N == 0 {
+		g.Request.Run.Cached(e.Usage.CachedTokens)
+	}
 	if e.Seq.Index == 0 {
 		g.First = e.Usage
 	}

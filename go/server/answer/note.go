@@ -92,7 +92,9 @@ func (g *Generation) abandon(left int) {
 			return
 		case <-g.box.ready:
 		}
-		for _, e := range g.box.fetch() {
+		events := g.box.fetch()
+		g.spend(events)
+		for _, e := range events {
 			if e.End != nil {
 				g.ended(e)
 				left--

@@ -83,6 +83,13 @@ func (req *Request) Evaluate(o *Reads, texts []ReadText) (prompt, cached int, er
 	if err != nil {
 		return 0, 0, err
 	}
+	tokens := 0
+	for i := range texts {
+		tokens += len(texts[i].Ids)
+	}
+	if err := req.Input(tokens, false); err != nil {
+		return 0, 0, err
+	}
 	ctx, cancel := context.WithCancelCause(req.Context())
 	defer cancel(nil)
 	prompt, cached, err = reading.Texts(ctx, m.Engine.Submit, reading.Window(m.Slots(), m.Encoder), len(texts),
@@ -102,6 +109,7 @@ func (req *Request) Evaluate(o *Reads, texts []ReadText) (prompt, cached int, er
 	case err != nil:
 		return 0, 0, err
 	}
+	req.Run.Cached(cached)
 	req.host.Note(req.HTTP, map[string]any{"model": m.Name, "prompt_tokens": prompt, "cached_tokens": cached})
 	return prompt, cached, nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
+	"github.com/quern-llm/quern/go/server/quota"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
@@ -32,6 +33,7 @@ type Request struct {
 	Stay   models.Options           // of the model in memory
 	Lease  *models.Lease[ask.Model] // of Model, until the request is answered
 	Waited bool                     // a stream began while the request waited for its model
+	Run    *quota.Run               // what is counted of it; nil: nothing is
 
 	host      *Host
 	path      string                    // of the route, as it was registered
@@ -46,13 +48,14 @@ type Request struct {
 
 // A Caller is whose request it is.
 type Caller struct {
-	Flow       string  // for fair shares of the machine
-	Weight     float64 // of the flow
-	Background bool    // it is a request of a batch: it gives way to any other
-	Owner      string  // whose files, stored answers and texts it may see
-	Space      string  // the namespace of its texts in the prefix cache
-	Admin      bool    // may change the server, and end requests of others
-	Priority   int     // the highest that it may ask for
+	Flow       string         // for fair shares of the machine
+	Weight     float64        // of the flow
+	Background bool           // it is a request of a batch: it gives way to any other
+	Owner      string         // whose files, stored answers and texts it may see
+	Space      string         // the namespace of its texts in the prefix cache
+	Admin      bool           // may change the server, and end requests of others
+	Priority   int            // the highest that it may ask for
+	Account    *quota.Account // counts what it asks; nil: nothing does
 }
 
 // backgroundPriority is below all that requests may ask for: a batch's requests fill the time that no others want, and
@@ -103,6 +106,26 @@ func (req *Request) Read(q field.Query) error {
 		return err
 	}
 	return field.Read(req.Body, q.Fields())
+}
+
+// May reports whether the caller may ask a model that has these names.
+func (req *Request) May(names ...string) bool {
+	limits := req.Caller.Account.Limits()
+	return limits.Allows(names...)
+}
+
+// TellQuota puts into the header of the answer what is left of the caller's quotas. It is called again when that changes.
+func (req *Request) TellQuota() {
+	if state, ok := req.Caller.Account.State(); ok {
+		req.Route.Speaks().Quota(req.HTTP.Writer.Header(), state)
+	}
+}
+
+// Input counts the tokens of prompts before they are computed. The error is an *quota.Error: there are fewer left.
+func (req *Request) Input(tokens int, generates bool) error {
+	err := req.Run.Input(tokens, generates)
+	req.TellQuota()
+	return err
 }
 
 // Switch returns what a parameter of the query that is on or off says, nil where it is not there.

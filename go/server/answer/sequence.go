@@ -37,6 +37,8 @@ type Sequence struct {
 	usage        engine.Usage
 	stop, word   string
 	failed       error // why the sequence stopped itself
+
+	spent int // tokens that the caller's quota has counted
 }
 
 // An Event is an update of a sequence.

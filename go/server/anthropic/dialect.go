@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
+	"time"
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/field"
+	"github.com/quern-llm/quern/go/server/quota"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
@@ -24,6 +27,20 @@ func (Dialect) Begin(r *answer.Request) {
 }
 
 func (Dialect) Ping(s *reply.Stream) error { return send(s, event{Type: "ping"}) }
+
+// Quota tells what is left of the quotas of the caller's key.
+func (Dialect) Quota(h http.Header, s quota.State) {
+	for what, q := range map[string]quota.Quota{
+		"Requests": s.Requests, "Tokens": s.Tokens, "Input-Tokens": s.Input, "Output-Tokens": s.Output,
+	} {
+		if q.Limit == 0 {
+			continue
+		}
+		h.Set("Anthropic-Ratelimit-"+what+"-Limit", strconv.FormatInt(q.Limit, 10))
+		h.Set("Anthropic-Ratelimit-"+what+"-Remaining", strconv.FormatInt(q.Left, 10))
+		h.Set("Anthropic-Ratelimit-"+what+"-Reset", time.Now().Add(q.Reset+time.Second-1).UTC().Format(time.RFC3339))
+	}
+}
 
 // Refine words a prompt that does not fit as Anthropic does.
 func (Dialect) Refine(e *reply.Error, cause error) {

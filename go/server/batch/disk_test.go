@@ -127,7 +127,7 @@ func TestExpiry(t *testing.T) {
 	}}
 	done := make(chan struct{})
 	go func() { defer close(done); r.Run(ctx) }()
-	for s.next() != "" {
+	for nextOf(s) != "" {
 		time.Sleep(time.Millisecond)
 	}
 	cancel()

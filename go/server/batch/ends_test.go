@@ -326,7 +326,7 @@ func TestNewestAfterARestart(t *testing.T) {
 	if list := s.Files("me"); len(list) != 3 || list[0].ID != late.Input || list[2].ID != b.Input {
 		t.Errorf("%+v", list)
 	}
-	if s.next() != b.ID {
+	if nextOf(s) != b.ID {
 		t.Error("the oldest is not run first")
 	}
 }

@@ -18,6 +18,7 @@ import (
 type Answer struct {
 	Status int
 	Retry  time.Duration // time after which a request that was refused for lack of room may be repeated
+	Over   bool          // it was refused since its owner's quota is used up: others may go on meanwhile
 	Body   []byte        // JSON
 }
 
@@ -29,7 +30,15 @@ type Runner struct {
 	Do func(ctx context.Context, owner, url string, body []byte) Answer
 	// Log is called with errors of the store and with each panic; a panic of Do is a *PanicError.
 	Log func(batch string, err error)
+
+	aside map[string]time.Time // batches whose owners' quotas are used up, and until when
 }
+
+// asideMost is the longest time for which a batch is set aside: a quota may have become larger.
+const asideMost = time.Minute
+
+// errAside ends the work on a batch for a time.
+var errAside = errors.New("the quota of the batch's owner is used up")
 
 // A PanicError is a panic of a request.
 type PanicError struct {
@@ -47,14 +56,20 @@ func (e *PanicError) Unwrap() error { return e.Panic }
 // Run runs batches until ctx ends. Requests that are running then are repeated by the next Run.
 func (r *Runner) Run(ctx context.Context) {
 	for ctx.Err() == nil {
-		id := r.Store.next()
+		id, wait := r.Store.next(r.aside)
 		if id == "" {
+			var again <-chan time.Time
+			if wait > 0 {
+				again = time.After(wait)
+			}
 			select {
 			case <-ctx.Done():
 			case <-r.Store.changed:
+			case <-again:
 			}
 			continue
 		}
+		delete(r.aside, id)
 		// A panic ends the batch. Otherwise it would end the process, and again after each restart.
 		if err := panics.Catch(func() error { return r.one(ctx, id) }); err != nil && ctx.Err() == nil {
 			r.Log(id, err)
@@ -76,20 +91,30 @@ func told(err error) string {
 	return "its files cannot be read or written"
 }
 
-// next returns the oldest batch that has not ended, or "".
-func (s *Store) next() string {
+// next returns the oldest batch that has not ended and is not set aside, or "", and then how long the first one is still
+// set aside; 0: none is. A batch that is to be cancelled is not set aside.
+func (s *Store) next(aside map[string]time.Time) (id string, wait time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var first *owned[Batch]
 	for _, o := range s.batches {
-		if !o.Value.ended() && (first == nil || o.Seq < first.Seq) {
+		if o.Value.ended() {
+			continue
+		}
+		if left := time.Until(aside[o.Value.ID]); left > 0 && o.Value.Cancelling == 0 {
+			if wait == 0 || left < wait {
+				wait = left
+			}
+			continue
+		}
+		if first == nil || o.Seq < first.Seq {
 			first = o
 		}
 	}
 	if first == nil {
-		return ""
+		return "", wait
 	}
-	return first.Value.ID
+	return first.Value.ID, 0
 }
 
 // one runs one batch to its end.
@@ -126,7 +151,10 @@ func (r *Runner) one(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	if err := r.requests(ctx, id, o, requests, done); err != nil || ctx.Err() != nil {
+	switch err := r.requests(ctx, id, o, requests, done); {
+	case errors.Is(err, errAside):
+		return nil
+	case err != nil || ctx.Err() != nil:
 		return err
 	}
 	return s.finish(id, o.Owner, requests, nil)
@@ -168,15 +196,22 @@ func (r *Runner) requests(ctx context.Context, id string, o owned[Batch], list [
 	defer out.Close()
 	var mu sync.Mutex
 	var failed error
+	var until time.Time // the batch is set aside
+	over := make(chan struct{})
+	setAside := sync.OnceFunc(func() { close(over) })
 	work := make(chan int)
 	var wg sync.WaitGroup
 	for range max(r.Width, 1) {
 		wg.Go(func() {
 			for n := range work {
 				err := panics.Catch(func() error {
-					e, ok := r.request(watched, id, o.Owner, n, list[n])
+					e, ok, retry := r.request(watched, id, o.Owner, n, list[n])
 					mu.Lock()
 					defer mu.Unlock()
+					if retry > 0 {
+						until = time.Now().Add(retry)
+						setAside()
+					}
 					if ok && failed == nil { // otherwise the last line may be incomplete
 						failed = s.note(out, id, e)
 					}
@@ -199,27 +234,39 @@ func (r *Runner) requests(ctx context.Context, id string, o owned[Batch], list [
 		case work <- n:
 			continue
 		case <-watched.Done():
+		case <-over:
 		}
 		break
 	}
 	close(work)
 	wg.Wait()
+	if failed == nil && watched.Err() == nil && !until.IsZero() {
+		if r.aside == nil {
+			r.aside = map[string]time.Time{}
+		}
+		r.aside[id] = until
+		return errAside
+	}
 	return failed
 }
 
 var errExpired = errors.New("the batch has expired")
 
-// request sends a request, and repeats it as long as there is no room for it. It reports whether it was answered.
-func (r *Runner) request(ctx context.Context, batch, owner string, n int, q request) (entry, bool) {
+// request sends a request, and repeats it as long as there is no room for it. It reports whether it was answered, or for
+// how long the batch is to be set aside.
+func (r *Runner) request(ctx context.Context, batch, owner string, n int, q request) (e entry, ok bool, aside time.Duration) {
 	for {
 		a := r.do(ctx, batch, owner, q)
 		if ctx.Err() != nil {
-			return entry{}, false
+			return entry{}, false, 0
+		}
+		if a.Over {
+			return entry{}, false, min(max(a.Retry, time.Second), asideMost)
 		}
 		if a.Status == http.StatusTooManyRequests || a.Status == http.StatusServiceUnavailable {
 			select {
 			case <-ctx.Done():
-				return entry{}, false
+				return entry{}, false, 0
 			case <-time.After(min(max(a.Retry, time.Second), time.Minute)):
 			}
 			continue
@@ -235,7 +282,7 @@ func (r *Runner) request(ctx context.Context, batch, owner string, n int, q requ
 				"id": newID("batch_req_"), "custom_id": q.ID, "response": nil, "error": map[string]any{"code": "server_error", "message": "the answer is no JSON"},
 			})
 		}
-		return entry{n, failed, line}, true
+		return entry{n, failed, line}, true, 0
 	}
 }
 

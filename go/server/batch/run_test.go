@@ -27,6 +27,12 @@ func open(t *testing.T, quota int64, lines ...string) (*Store, Batch) {
 	return s, begin(t, s, lines...)
 }
 
+// nextOf returns the batch that would run now.
+func nextOf(s *Store) string {
+	id, _ := s.next(nil)
+	return id
+}
+
 func begin(t *testing.T, s *Store, lines ...string) Batch {
 	t.Helper()
 	f, err := s.AddFile("me", "in.jsonl", "batch", strings.NewReader(strings.Join(lines, "\n")))
@@ -58,7 +64,7 @@ func runWide(t *testing.T, s *Store, width int, do func(body []byte) Answer) (lo
 	}
 	done := make(chan struct{})
 	go func() { defer close(done); r.Run(ctx) }()
-	for s.next() != "" && ctx.Err() == nil {
+	for nextOf(s) != "" && ctx.Err() == nil {
 		time.Sleep(time.Millisecond)
 	}
 	if ctx.Err() != nil {
@@ -182,7 +188,7 @@ func TestPanicOfTheRunner(t *testing.T) {
 				defer close(done)
 				r.Run(run)
 			}()
-			for s.next() != "" && ctx.Err() == nil {
+			for nextOf(s) != "" && ctx.Err() == nil {
 				time.Sleep(time.Millisecond)
 			}
 			cancel()

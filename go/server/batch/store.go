@@ -653,6 +653,7 @@ func (s *Store) Cancel(owner, id string) (Batch, error) {
 	if _, err := s.Batch(owner, id); err != nil {
 		return Batch{}, err
 	}
+	defer nudge(s.changed) // it may be set aside
 	return s.change(id, func(b *Batch) {
 		if !b.ended() && b.Cancelling == 0 {
 			b.Status, b.Cancelling = "cancelling", time.Now().Unix()

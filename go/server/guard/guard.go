@@ -105,7 +105,7 @@ func Auth(keys *Keys, public []string) gin.HandlerFunc {
 			refuse(c, http.StatusUnauthorized, "authentication_error", "invalid API key: give one as \"Authorization: Bearer KEY\" or \"X-Api-Key: KEY\"")
 			return
 		}
-		c.Set(Client, key.Name)
+		c.Set(Client, key.Called())
 		c.Set(OfKey, key)
 	}
 }

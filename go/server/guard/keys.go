@@ -6,15 +6,21 @@ package guard
 
 import (
 	"bufio"
+	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
+
+	"github.com/quern-llm/quern/go/server/quota"
 )
 
 // Keys are the accepted API keys, stored as hashes. Its methods are safe for concurrent use, but for AddFile.
@@ -23,6 +29,9 @@ type Keys struct {
 	file  string // of AddFile; empty: there is none
 	read  stamp  // of the file, when it was read
 	now   atomic.Pointer[table]
+
+	mu       sync.Mutex
+	accounts map[[sha256.Size]byte]*quota.Account // also of keys that were removed on this day
 }
 
 // A table is the keys of a time.
@@ -34,18 +43,26 @@ type table struct {
 
 type key struct {
 	hash     [sha256.Size]byte
+	label    string // its name; empty: it has none
 	weight   float64
 	role     string // empty: not given
 	priority *int   // nil: that of the role
+	limits   quota.Limits
+	account  *quota.Account
 }
 
 // A Key is the key of a request.
 type Key struct {
 	Name     string  // safe to log: the beginning of its hash
+	Label    string  // its name in the file; empty: it has none
 	Weight   float64 // of its share of the machine
 	Admin    bool    // may change the server, and end requests of others
 	Priority int     // the highest that its requests may ask for
+	Account  *quota.Account
 }
+
+// Called is the key's name in the file, or else the beginning of its hash.
+func (k *Key) Called() string { return cmp.Or(k.Label, k.Name) }
 
 // Roles of keys. An admin's requests may have any priority, a user's none above that of others by default.
 const (
@@ -75,8 +92,32 @@ func NewKeys(list []string) (*Keys, error) {
 		}
 	}
 	k := &Keys{given: t}
-	k.now.Store(t)
+	k.accept(t)
 	return k, nil
+}
+
+// accept has keys be the accepted ones. Those that were there before keep what was counted of them.
+func (k *Keys) accept(t *table) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.accounts == nil {
+		k.accounts = map[[sha256.Size]byte]*quota.Account{}
+	}
+	here := map[*quota.Account]bool{}
+	for i := range t.list {
+		one := &t.list[i]
+		if one.account = k.accounts[one.hash]; one.account == nil {
+			one.account = quota.New(one.limits, nil)
+			k.accounts[one.hash] = one.account
+		} else {
+			one.account.SetLimits(one.limits)
+		}
+		here[one.account] = true
+	}
+	maps.DeleteFunc(k.accounts, func(_ [sha256.Size]byte, a *quota.Account) bool {
+		return !here[a] && (a.Idle() || len(k.accounts) > 2*maxKeys)
+	})
+	k.now.Store(t)
 }
 
 // keys returns the keys of now.
@@ -88,8 +129,8 @@ func (k *Keys) keys() *table {
 }
 
 // AddFile adds the keys of a file: one per line, optionally followed by the weight of
-// its share of the machine, 1 by default, its role, and the highest priority of its requests; empty lines and lines
-// that begin with # are ignored. Errors give the file and the line, and never a key.
+// its share of the machine, 1 by default, its role, the highest priority of its requests, a name, and limits
+// (quota.Limits); empty lines and lines that begin with # are ignored. Errors give the file and the line, and never a key.
 //
 // While no line has a role, all keys are admins. As soon as one has, keys without a role are users.
 //
@@ -115,7 +156,7 @@ func (k *Keys) load(check func(*table) error) error {
 			return err
 		}
 	}
-	k.now.Store(next)
+	k.accept(next)
 	return nil
 }
 
@@ -129,7 +170,7 @@ func (k *table) addFile(path string) error {
 		return err
 	}
 	defer f.Close()
-	n := len(k.list)
+	n, named := len(k.list), map[string]int{} // lines by names
 	lines := bufio.NewScanner(f)
 	for i := 1; lines.Scan(); i++ {
 		line := strings.TrimSpace(lines.Text())
@@ -144,6 +185,12 @@ func (k *table) addFile(path string) error {
 		about, err := parseKey(words[1:])
 		if err != nil {
 			return fmt.Errorf("%s: %w", where, err)
+		}
+		if line, there := named[about.label]; there {
+			return fmt.Errorf("%s: name= is that of line %d, want another", where, line)
+		}
+		if about.label != "" {
+			named[about.label] = i
 		}
 		if err := k.add(words[0], about, where); err != nil {
 			return err
@@ -162,23 +209,36 @@ func (k *table) addFile(path string) error {
 func parseKey(words []string) (key, error) {
 	k := key{weight: 1}
 	for i, word := range words {
-		number, isPriority := strings.CutPrefix(word, "priority=")
+		name, value, _ := strings.Cut(word, "=")
+		isLimit, err := k.limits.Set(word)
 		switch {
+		case err != nil:
+			return k, err
+		case isLimit:
 		case word == admin, word == user:
 			if k.role != "" {
 				return k, fmt.Errorf("word %d after the key is a second role, want one", i+1)
 			}
 			k.role = word
-		case isPriority:
-			n, err := strconv.Atoi(number)
+		case name == "priority":
+			n, err := strconv.Atoi(value)
 			if err != nil || n < -maxPriority || n > maxPriority {
 				return k, fmt.Errorf("priority= is not followed by an integer from %d to %d", -maxPriority, maxPriority)
 			}
 			k.priority = &n
+		case name == "name":
+			if !plain(value) {
+				return k, fmt.Errorf("name= is not followed by 1 to 64 letters, digits and -_.")
+			}
+			if k.label != "" {
+				return k, fmt.Errorf("name= is there twice, want it once")
+			}
+			k.label = value
 		default:
 			weight, err := strconv.ParseFloat(word, 64)
 			if err != nil || !(weight > 0 && weight <= maxWeight) { // NaN is neither
-				return k, fmt.Errorf("word %d after the key is no weight, role or priority, want a number above 0 and at most %d, %s, %s, or priority=N", i+1, maxWeight, admin, user)
+				return k, fmt.Errorf("word %d after the key is no weight, role, priority, name or limit, want a number above 0 and at "+
+					"most %d, %s, %s, priority=N, name=TEXT, or %s", i+1, maxWeight, admin, user, quota.Words)
 			}
 			k.weight = weight
 		}
@@ -229,13 +289,43 @@ func (k *table) check(text string) (found Key, ok bool) {
 	if match < 0 {
 		return Key{}, false
 	}
-	about := k.list[match]
-	found = Key{Name: hex.EncodeToString(h[:4]), Weight: about.weight, Admin: about.role == admin || !k.roles}
+	return k.about(&k.list[match]), true
+}
+
+// about returns what is known of a key.
+func (k *table) about(one *key) (found Key) {
+	found = Key{Name: hex.EncodeToString(one.hash[:4]), Label: one.label, Weight: one.weight,
+		Admin: one.role == admin || !k.roles, Account: one.account}
 	switch {
-	case about.priority != nil:
-		found.Priority = *about.priority
+	case one.priority != nil:
+		found.Priority = *one.priority
 	case found.Admin:
 		found.Priority = maxPriority
 	}
-	return found, true
+	return found
+}
+
+// All returns the keys.
+func (k *Keys) All() (all []Key) {
+	t := k.keys()
+	for i := range t.list {
+		all = append(all, t.about(&t.list[i]))
+	}
+	return all
+}
+
+// AccountOf returns the account of the key whose hash begins so, as Key.Name does; nil: there is none any more.
+func (k *Keys) AccountOf(name string) *quota.Account {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	b, err := hex.DecodeString(name)
+	if err != nil || len(b) != 4 {
+		return nil
+	}
+	for hash, a := range k.accounts {
+		if bytes.Equal(hash[:4], b) {
+			return a
+		}
+	}
+	return nil
 }

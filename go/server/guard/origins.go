@@ -72,6 +72,11 @@ func localName(name string) bool {
 	return ip != nil && ip.IsLoopback()
 }
 
+// exposed are headers of answers that pages of other origins may read.
+var exposed = []string{"X-Request-Id", "X-Completion-Id", "Retry-After",
+	"X-Ratelimit-Limit-Requests", "X-Ratelimit-Remaining-Requests", "X-Ratelimit-Reset-Requests",
+	"X-Ratelimit-Limit-Tokens", "X-Ratelimit-Remaining-Tokens", "X-Ratelimit-Reset-Tokens"}
+
 // CrossOrigin allows requests from pages of the allowed origins, answers preflight
 // requests, and refuses requests from other origins: browsers send simple requests
 // without a preflight, and withhold only the response from the page.
@@ -80,7 +85,7 @@ func CrossOrigin(o *Origins) gin.HandlerFunc {
 		AllowOriginFunc: o.allowed,
 		AllowedMethods:  []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete},
 		AllowedHeaders:  []string{"*"}, // those requested: clients send many of their own
-		ExposedHeaders:  []string{"X-Request-Id", "X-Completion-Id", "Retry-After"},
+		ExposedHeaders:  exposed,
 		MaxAge:          600,
 
 		AllowPrivateNetwork: true,

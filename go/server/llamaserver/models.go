@@ -159,16 +159,24 @@ func (s *API) listModels(req *answer.Request) error {
 	tuned := s.tuned(req)
 	for _, st := range s.List.Set.List() {
 		m, _ := s.List.Describe(st)
-		list.Data, list.Models = append(list.Data, s.listed(st)), append(list.Models, cardOf(m))
+		all := req.May(st.Names...)
+		if all {
+			list.Data, list.Models = append(list.Data, s.listed(st)), append(list.Models, cardOf(m))
+		}
 		for _, a := range m.LoRA.All() {
-			list.Data = append(list.Data, adapterModel(m, a))
+			if all || req.May(a.Name) {
+				list.Data = append(list.Data, adapterModel(m, a))
+			}
 		}
 		for _, t := range tuned {
-			if madeOf(st, t) {
+			if madeOf(st, t) && (all || req.May(t.Name)) {
 				list.Data = append(list.Data, tunedModel(s.listed(st), t))
 			}
 		}
 		for _, p := range s.List.Personas(st.Names[0]) {
+			if !all && !req.May(p.Name) {
+				continue
+			}
 			list.Data, list.Models = append(list.Data, s.personaModel(st, p)), append(list.Models, cardOf(p.Of(m)))
 		}
 	}

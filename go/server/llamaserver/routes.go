@@ -15,6 +15,7 @@ import (
 	"github.com/quern-llm/quern/go/server/batch"
 	"github.com/quern-llm/quern/go/server/catalog"
 	"github.com/quern-llm/quern/go/server/field"
+	"github.com/quern-llm/quern/go/server/quota"
 )
 
 // API serves llama-server's API.
@@ -30,6 +31,7 @@ type API struct {
 	Tools    Tools                   // what /v1/mcp has; nil: it is refused
 	ToolTime time.Duration           // the most that a call of one takes
 	Device   *engine.Device          // whose memory GET /v1/memory shows; nil: none
+	Keys     func() []quota.Key      // of which GET /v1/usage tells; nil: none is counted
 	Disk     *diskcache.Store        // what it shows of texts on disk; nil: there are none
 	Most     int                     // models that are loaded at a time; 0: as many as fit
 	Manual   bool                    // models are loaded where a request asks for it only
@@ -178,6 +180,9 @@ func (s *API) Routes() []answer.Route {
 				{In: "query", Name: "action", Doc: "What is done; erase needs no body.",
 					Is: field.Schema{"enum": []string{"save", "restore", "erase"}}}},
 			Answer: field.Schema{"type": "object", "required": []string{"id_slot"}},
+		}, {
+			Method: http.MethodGet, Paths: []string{"/v1/usage"}, Always: true, Handle: s.usage,
+			Summary: "Say what an API key has asked for and may ask for; an administrator is told of all keys", Answer: usageList{},
 		}, {
 			Method: http.MethodGet, Paths: []string{"/v1/memory"}, Always: true,
 			Handle: s.memory, Summary: "Say what memory is used for, and what limits it", Answer: memoryUse{},

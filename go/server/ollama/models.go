@@ -81,8 +81,14 @@ func (s *API) tags(req *answer.Request) error {
 		if src != nil && !src.Modified.IsZero() {
 			one.Modified = stamp(src.Modified)
 		}
-		list.Models = append(list.Models, one)
+		all := req.May(st.Names...)
+		if all {
+			list.Models = append(list.Models, one)
+		}
 		for _, p := range s.List.Personas(st.Names[0]) {
+			if !all && !req.May(p.Name) {
+				continue
+			}
 			one := entryOf(p.Of(m))
 			one.Modified = stamp(p.Created)
 			list.Models = append(list.Models, one)

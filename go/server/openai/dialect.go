@@ -7,6 +7,7 @@ import (
 	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/field"
+	"github.com/quern-llm/quern/go/server/quota"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
@@ -16,9 +17,17 @@ type Dialect struct{ answer.Plain }
 func (Dialect) Refine(e *reply.Error, cause error) {
 	var long *engine.TooLongError
 	var missing *models.NotFoundError
+	var over *quota.Error
+	var barred *quota.ModelError
 	switch {
 	case errors.As(cause, &long):
 		e.Extra["code"] = "context_length_exceeded"
+	case errors.As(cause, &over) && (over.Kind == quota.Requests || over.Kind == quota.Concurrent):
+		e.Extra = map[string]any{"type": "requests", "code": "rate_limit_exceeded"}
+	case errors.As(cause, &over):
+		e.Extra = map[string]any{"type": "tokens", "code": "rate_limit_exceeded"}
+	case errors.As(cause, &barred):
+		e.Extra = map[string]any{"code": "model_not_found"}
 	case errors.As(cause, &missing):
 		e.Extra = map[string]any{"type": "invalid_request_error", "code": "model_not_found"}
 	}
@@ -27,6 +36,7 @@ func (Dialect) Refine(e *reply.Error, cause error) {
 // ErrorSchema tells of the codes that Refine gives.
 func (Dialect) ErrorSchema() field.Schema {
 	return answer.ErrorSchema(field.Schema{"anyOf": []field.Schema{
-		{"type": "integer", "description": "The status."}, {"enum": []string{"context_length_exceeded", "model_not_found"}},
+		{"type": "integer", "description": "The status."}, {"enum": []string{"context_length_exceeded", "model_not_found",
+			"rate_limit_exceeded"}},
 	}})
 }

@@ -42,6 +42,7 @@ func (s *API) createResponse(req *answer.Request) error {
 // on, or with its events as they come, which others may follow too. The model stays leased until it has ended.
 func (s *API) inBackground(req *answer.Request, q *responsesQuery, g *answer.Generation) error {
 	lease := req.Lease.Again()
+	req.Run.Again()
 	f := q.Format(g).(*responsesFormat)
 	begun := f.body
 	r := f.stored()
@@ -53,6 +54,7 @@ func (s *API) inBackground(req *answer.Request, q *responsesQuery, g *answer.Gen
 	s.Stored.Put(r)
 	go func() {
 		defer lease.Release()
+		defer req.Run.End(false)
 		defer g.Close()
 		if err := models.Guard(g.Name, nil, f.run); err != nil { // it would end the process
 			g.Cancel()

@@ -20,7 +20,7 @@ type API struct {
 	// Endpoints returns those that a batch may name.
 	Endpoints func() []string
 	// Tunable returns a model that may be fine-tuned, by any of its names; nil: there are no fine-tuning jobs.
-	Tunable func(name string) (batch.Base, error)
+	Tunable func(req *answer.Request, name string) (batch.Base, error)
 }
 
 // Routes are those of the API.

@@ -137,6 +137,9 @@ func (s *API) transcribe(req *answer.Request, q *transcriptionQuery) error {
 	if err != nil {
 		return err
 	}
+	if err := req.Input(0, true); err != nil { // what is heard has no tokens before it is computed
+		return err
+	}
 	req.File = nil
 	req.Made()
 	l.Request = asked
@@ -149,6 +152,9 @@ func (s *API) transcribe(req *answer.Request, q *transcriptionQuery) error {
 		}
 	}
 	r, err := l.Transcribe(ctx, samples, o)
+	if r != nil {
+		req.Run.Output(r.Tokens)
+	}
 	var wrong *transcribe.OptionError
 	switch {
 	case errors.As(err, &wrong):

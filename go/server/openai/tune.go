@@ -212,8 +212,8 @@ func (s *API) createTuning(req *answer.Request) error {
 	if len(q.suffix) > 64 || strings.Trim(q.suffix, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") != "" {
 		return reply.Invalid("suffix", "%s, want at most 64 letters, digits and -_.", field.Quote(q.suffix))
 	}
-	return s.tuning(func(_ *answer.Request, store *batch.Store, owner string) (any, error) {
-		base, err := s.Tunable(q.model)
+	return s.tuning(func(req *answer.Request, store *batch.Store, owner string) (any, error) {
+		base, err := s.Tunable(req, q.model)
 		if err != nil {
 			return nil, err
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/quern-llm/quern/go/draft"
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/machine"
+	"github.com/quern-llm/quern/go/server/quota"
 )
 
 // Metrics are exported to Prometheus. Those that llama-server has too keep its names and meanings, so that dashboards
@@ -46,6 +47,7 @@ type MetricsConfig struct {
 	OneModel bool                          // llama-server's metrics have no labels, as in llama-server with one model
 	State    func(model string) ModelState // returns the state of a model
 	Meter    metric.Meter                  // counts OpenTelemetry's metrics too; nil: none does
+	Keys     func() []quota.Key            // those with a name have counters; nil: none has
 	Energy   *machine.EnergyMeter          // nil: it cannot be read, and there is no metric of it
 }
 
@@ -137,7 +139,7 @@ func NewMetrics(c MetricsConfig) *Metrics {
 	m.http = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "quern_http_requests_total", Help: "HTTP requests, by route and status.",
 	}, []string{"route", "method", "status"})
-	m.registry.MustRegister(m.requests, m.http, collectors.NewGoCollector(),
+	m.registry.MustRegister(collector(m.keys), m.requests, m.http, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }

@@ -1,0 +1,53 @@
+package server
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+
+	"github.com/quern-llm/quern/go/server/answer"
+	"github.com/quern-llm/quern/go/server/batch"
+	"github.com/quern-llm/quern/go/server/catalog"
+	"github.com/quern-llm/quern/go/server/quota"
+)
+
+// allowed refuses a request for a model that its key may not ask. Who may ask a model may ask all that is made of it; who
+// may ask a persona, an adapter or a fine-tuned model may do so by its name alone.
+func (s *Server) allowed(req *answer.Request, meant catalog.Meant, tuned *batch.TunedModel) error {
+	limits := req.Caller.Account.Limits()
+	if limits.Models == nil || req.Route.Method != http.MethodPost {
+		return nil
+	}
+	st, err := s.models.Status(meant.Model)
+	if err != nil {
+		return err
+	}
+	names := st.Names
+	if meant.Adapter != nil || meant.Persona != nil || tuned != nil { // else one that means nothing may mean the only model
+		names = slices.Concat(names, []string{req.Name})
+	}
+	if !limits.Allows(names...) {
+		return &quota.ModelError{Name: st.Names[0], Want: limits.Models}
+	}
+	return nil
+}
+
+// begin counts a request for a model, before anything is loaded or computed for it.
+func (s *Server) begin(req *answer.Request, meant catalog.Meant) error {
+	if req.Caller.Account == nil {
+		return nil
+	}
+	st, err := s.models.Status(meant.Model)
+	if err != nil {
+		return err
+	}
+	req.Run, err = req.Caller.Account.Begin(st.Names[0], req.Caller.Background)
+	req.TellQuota()
+	return err
+}
+
+// overQuota reports whether a request was refused since its key may not send it now.
+func overQuota(err error) bool {
+	e := (*quota.Error)(nil)
+	return errors.As(err, &e) && !e.Never()
+}
