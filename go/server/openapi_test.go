@@ -24,6 +24,7 @@ import (
 	"github.com/quern-llm/quern/go/server/catalog"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/internal/fake"
+	"github.com/quern-llm/quern/go/server/quota"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
@@ -38,6 +39,11 @@ func TestDocument(t *testing.T) {
 	t.Cleanup(device.Close)
 	s := fake.New(t, "Hello world", func(c *server.Config, _ *ask.Model, _ *fake.Engine) {
 		c.SlotPath, c.Device, c.Tools, c.Library = t.TempDir(), device, fake.Weather{}, &fake.Shelf{}
+		all := quota.New(quota.Limits{Concurrent: 5}, nil)
+		c.Keys = func() []quota.Key { return []quota.Key{{ID: "0a1b2c3d", Name: "web", Account: all}} }
+		c.Caller = func(*gin.Context) answer.Caller {
+			return answer.Caller{Admin: true, Priority: ask.MaxPriority, Account: all}
+		}
 	})
 	document := s.Document()
 	var d struct {

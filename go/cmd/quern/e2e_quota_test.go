@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/openai/openai-go/v3"
 )
 
 // wants checks the status and the JSON of an error, by its path in dots.
@@ -200,4 +202,33 @@ func TestServeConcurrentQuota(t *testing.T) {
 			t.Fatalf("the places stay taken: %d %s", r.StatusCode, body)
 		}
 	}
+}
+
+// Requests of a batch count for its key. While the quota is used up, batches of others go on, and the larger one of a
+// changed file is found.
+func TestServeBatchQuota(t *testing.T) {
+	t.Parallel()
+	path := keyFile(t, "key-of-ann rpd=2\nkey-of-bob\n")
+	s, address := loopback(t, "--api-key-file", path, "--batch-dir", t.TempDir())
+	ann, bob := s.batches("key-of-ann"), s.batches("key-of-bob")
+	first := ann.begin(batchLine("a", "Once", 2), batchLine("b", "Once", 2), batchLine("c", "Once", 2))
+	second := bob.begin(batchLine("d", "Once", 2))
+	if b := bob.ended(second.ID); b.Status != "completed" || b.RequestCounts.Completed != 1 {
+		t.Errorf("the batch of another key: %+v", b)
+	}
+	ann.until(first.ID, func(b *openai.Batch) bool { return b.RequestCounts.Completed == 2 })
+	r, body := exchange(t, address, "POST", "/v1/completions", `{"prompt":"Once","max_tokens":1}`, "X-Api-Key: key-of-ann")
+	wants(t, r, body, 429, map[string]string{"error.message": "2 requests a day"})
+	writeKeys(t, path, "key-of-ann rpd=3\nkey-of-bob\nkey-of-new\n")
+	statusSoon(t, address, "key-of-new", 200)
+	for end := time.Now().Add(3 * time.Minute); time.Now().Before(end); time.Sleep(time.Second) {
+		b, err := ann.Batches.Get(t.Context(), first.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b.Status == "completed" {
+			return
+		}
+	}
+	t.Errorf("the batch is not taken up again: %+v", ann.ended(first.ID))
 }
