@@ -53,6 +53,15 @@ static int finite(const uint16_t h[QN_PANEL])
 	return !(carry[0] | carry[1]);
 }
 
+/* The d of super-block i, that is apart from p, of `bytes`: the half at byte `at` of each row. */
+static int pack_d(void *p, size_t bytes, int64_t i, const uint8_t *const b[QN_PANEL], int64_t at)
+{
+	uint16_t *d = (uint16_t *)((uint8_t *)p + x16_d_at((int64_t)bytes, i));
+
+	halves_of(d, b, at);
+	return finite(d);
+}
+
 /*
  * The first 16 bytes of blocks of Q4_K or Q5_K: d, dmin, and 8 scales and minimums of 6 bits. Of each
  * word of scales, 4 sub-blocks at a time: those of 0..3 have theirs in a byte each; those of 4..7 have
@@ -109,20 +118,39 @@ static int pack_q5k(struct x16_q5k *p, const struct rows *s, int64_t i)
 	return finite(p->d) & finite(p->dmin);
 }
 
+/*
+ * Lines of a sub-block of Q6_K: its words have their low bits in nibble `part` / 2 of lo and the high ones in bits
+ * 2 part of hi.
+ */
+static void pack_six(x16_line to[3], const union line lo[4], const union line hi[4], int part)
+{
+	for (int q = 0; q < QN_PANEL / 4; q++) {
+		words4 w[4];
+
+		for (int k = 0; k < 4; k++)
+			w[k] = (lo[k].v[q] >> part / 2 * 4 & 0x0f0f0f0f) | (hi[k].v[q] >> 2 * part & 0x03030303) << 4;
+		for (int k = 0; k < 3; k++) {
+			const words4 line = w[k] | (w[3] >> 2 * k & 0x03030303) << 6;
+
+			memcpy(to[k][4 * q], &line, sizeof line);
+		}
+	}
+}
+
 static int pack_q6k(struct x16_q6k *p, const struct rows *s, int64_t i)
 {
 	const uint8_t *b[QN_PANEL];
-	union line w[4];
+	union line lo[32], hi[16], w[4];
 
 	blocks(b, s, i, sizeof(struct q6k));
-	for (int k = 0; k < 4; k++)
-		lines(p->word[k / 2 * 8].lo[k % 2], sizeof *p->word, b, 32 * k, 8);
-	lines(p->word[0].hi, sizeof *p->word, b, offsetof(struct q6k, qh), 16);
+	lines(lo, sizeof *lo, b, 0, 32);
+	lines(hi, sizeof *hi, b, offsetof(struct q6k, qh), 16);
+	for (int j = 0; j < 16; j++)
+		pack_six(p->sub[j], &lo[j / 8 * 16 + j % 4 * 4], &hi[j / 8 * 8 + j % 2 * 4], j / 2 % 4);
 	lines(w, sizeof *w, b, offsetof(struct q6k, scales), 4);
 	for (int j = 0; j < 16; j++)
 		line_byte((uint8_t *)p->sc[j], &w[j / 4], j % 4);
-	halves_of(p->d, b, offsetof(struct q6k, d));
-	return finite(p->d);
+	return pack_d(p, sizeof *p, i, b, offsetof(struct q6k, d));
 }
 
 static int pack_q2k(struct x16_q2k *p, const struct rows *s, int64_t i)
@@ -159,8 +187,7 @@ static int pack_q3k(struct x16_q3k *p, const struct rows *s, int64_t i)
 		for (int j = 0; j < 4; j++)
 			line_byte(k < 2 ? p->sl[4 * k + j] : p->sh[j], &w, j);
 	}
-	halves_of(p->d, b, offsetof(struct q3k, d));
-	return finite(p->d);
+	return pack_d(p, sizeof *p, i, b, offsetof(struct q3k, d));
 }
 
 /* So are these. */
@@ -187,8 +214,7 @@ static int pack_tq2_0(struct x16_tq2_0 *p, const struct rows *s, int64_t i)
 
 	blocks(b, s, i, sizeof(struct tq2_0));
 	lines(p->qs, sizeof *p->qs, b, 0, 16);
-	halves_of(p->d, b, offsetof(struct tq2_0, d));
-	return finite(p->d);
+	return pack_d(p, sizeof *p, i, b, offsetof(struct tq2_0, d));
 }
 
 /* Super-block i of the types of format/codebook.h. */
@@ -450,8 +476,8 @@ static int pack(int32_t type, void *panel, const void *rows, int32_t n_rows, int
 	case QN_##NAME:                                       \
 		for (int64_t i = 0; i < n_in / QK_K; i++) {   \
 			ask_rows(&s, i * bytes, bytes);       \
-			ok &= pack_##name(piece(&p), &s, i);  \
-			piece_done(&p, sizeof(struct x16_##name)); \
+			ok &= pack_##name((void *)((uint8_t *)piece(&p) + x16_before(type, i)), &s, i); \
+			piece_done(&p, QN_PANEL * (size_t)bytes); \
 		}                                             \
 		break;
 #define CODED(name, NAME, ...)                                \

@@ -12,6 +12,9 @@
  * Scales smaller than a byte are split so that no byte is wasted: sl has nibbles, sh bit pairs. They
  * come first and lines lie in the order of their use: the hardware's prefetch follows one stream.
  * Index r is the row.
+ *
+ * Where a super-block's lines and its d would make half a line too many, d is apart: behind super-blocks 0, 2 .. and
+ * before super-blocks 1, 3 .. So two of them share a line of d between them, and lines are lines of the cache.
  */
 #ifndef QN_FORMAT_PANEL_H
 #define QN_FORMAT_PANEL_H
@@ -22,6 +25,26 @@
 #include "quern_types.h"
 
 typedef uint8_t x16_line[QN_PANEL][4];
+
+#define X16_D (QN_PANEL * 2) /* bytes of the d of 16 rows */
+
+/* Whether the d of a type's super-blocks is apart. */
+static inline int x16_d_apart(int type)
+{
+	return type == QN_Q3_K || type == QN_Q6_K || type == QN_TQ2_0;
+}
+
+/* Bytes of super-block b that lie before its struct. */
+static inline int64_t x16_before(int type, int64_t b)
+{
+	return x16_d_apart(type) ? b % 2 * X16_D : 0;
+}
+
+/* A d that is apart, relative to the struct, which has `bytes`, of super-block b. */
+static inline int64_t x16_d_at(int64_t bytes, int64_t b)
+{
+	return b % 2 ? -X16_D : bytes;
+}
 
 /* Q4_K. Line 8p + g: word 16p + g in the low nibbles, 16p + 8 + g in the high ones. */
 struct x16_q4k {
@@ -44,17 +67,14 @@ struct x16_q5k {
 _Static_assert(sizeof(struct x16_q5k) == 16 * 176, "packing does not grow");
 
 /*
- * Q6_K. In each half of 32 words, word i has its low bits in nibble i / 16 of line i / 8 % 2 of
- * word[8 half + i % 8].lo, and its high bits in bits 2 (i / 8) of hi.
+ * Q6_K, d apart. Line k of a sub-block has its word k in the low six bits, and above them bits 2k and 2k + 1 of its
+ * fourth word.
  */
 struct x16_q6k {
 	int8_t sc[16][QN_PANEL];
-	uint16_t d[QN_PANEL];
-	struct {
-		x16_line lo[2], hi;
-	} word[16];
+	x16_line sub[16][3];
 };
-_Static_assert(sizeof(struct x16_q6k) == 16 * 210, "packing does not grow");
+_Static_assert(sizeof(struct x16_q6k) + X16_D == 16 * 210, "packing does not grow");
 
 /* Q2_K. In each half h of 32 words: word i in bits 2 (i / 8) of qs[8h + i % 8]. */
 struct x16_q2k {
@@ -64,16 +84,15 @@ struct x16_q2k {
 };
 _Static_assert(sizeof(struct x16_q2k) == 16 * 84, "packing does not grow");
 
-/* Q3_K. qs as in Q2_K; line i of qh has the third bits of weights 32i .. of the half. */
+/* Q3_K, d apart. qs as in Q2_K; line i of qh has the third bits of weights 32i .. of the half. */
 struct x16_q3k {
 	uint8_t sl[8][QN_PANEL]; /* nibble j / 8 of sl[j % 8]: scale j, low four bits */
 	uint8_t sh[4][QN_PANEL]; /* bits 2 (j / 4) of sh[j % 4]: the high two */
-	uint16_t d[QN_PANEL];
 	struct {
 		x16_line qs[8], qh[4];
 	} half[2];
 };
-_Static_assert(sizeof(struct x16_q3k) == 16 * 110, "packing does not grow");
+_Static_assert(sizeof(struct x16_q3k) + X16_D == 16 * 110, "packing does not grow");
 
 /* IQ4_XS. Line 4j + g: word 8j + g in the low nibbles, 8j + 4 + g in the high ones. */
 struct x16_iq4_xs {
@@ -84,12 +103,11 @@ struct x16_iq4_xs {
 };
 _Static_assert(sizeof(struct x16_iq4_xs) == 16 * 136, "packing does not grow");
 
-/* TQ2_0. qs as in Q2_K. */
+/* TQ2_0, d apart. qs as in Q2_K. */
 struct x16_tq2_0 {
-	uint16_t d[QN_PANEL];
 	x16_line qs[16];
 };
-_Static_assert(sizeof(struct x16_tq2_0) == 16 * 66, "packing does not grow");
+_Static_assert(sizeof(struct x16_tq2_0) + X16_D == 16 * 66, "packing does not grow");
 
 /*
  * Types of codes (format/codebook.h): the 16 blocks, interleaved by the codes, scales and signs that they hold. Their

@@ -63,13 +63,15 @@ static int onebit(const x16_line *lines, int k, int r)
 	return lines[k / 32][r][k % 4] >> k % 32 / 4 & 1;
 }
 
-static int q6(const struct x16_q6k *p, int k, int r)
+/* Weight k's six bits in lines that hold four words by threes. */
+static int sixbit(const x16_line (*lines)[3], int k, int r)
 {
-	const int i = k % 128 / 4, word = k / 128 * 8 + i % 8;
-	const int lo = p->word[word].lo[i / 8 % 2][r][k % 4] >> 4 * (i / 16) & 15;
-	const int hi = p->word[word].hi[r][k % 4] >> 2 * (i / 8) & 3;
+	const x16_line *l = lines[k / 16];
+	const int i = k % 16 / 4, t = k % 4;
 
-	return lo | hi << 4;
+	if (i < 3)
+		return l[i][r][t] & 63;
+	return l[0][r][t] >> 6 | l[1][r][t] >> 6 << 2 | l[2][r][t] >> 6 << 4;
 }
 
 static void unpack_scales(struct super *s, const uint8_t sl[8][QN_PANEL], const uint8_t sh[4][QN_PANEL], int r)
@@ -119,10 +121,9 @@ static void unpack_q5k(struct super *s, const struct x16_q5k *p, int r)
 static void unpack_q6k(struct super *s, const struct x16_q6k *p, int r)
 {
 	for (int k = 0; k < QK_K; k++)
-		s->q[k] = (int16_t)(q6(p, k, r) - 32);
+		s->q[k] = (int16_t)(sixbit(p->sub, k, r) - 32);
 	for (int j = 0; j < 16; j++)
 		s->scale[j] = p->sc[j][r];
-	s->d = f32_of_f16(p->d[r]);
 }
 
 static void unpack_q2k(struct super *s, const struct x16_q2k *p, int r)
@@ -145,7 +146,6 @@ static void unpack_q3k(struct super *s, const struct x16_q3k *p, int r)
 	for (int j = 0; j < 16; j++)
 		s->scale[j] = (int16_t)(((p->sl[j % 8][r] >> 4 * (j / 8) & 15) |
 		                         (p->sh[j % 4][r] >> 2 * (j / 4) & 3) << 4) - 32);
-	s->d = f32_of_f16(p->d[r]);
 }
 
 static void unpack_iq4_xs(struct super *s, const struct x16_iq4_xs *p, int r)
@@ -167,16 +167,25 @@ static void unpack_tq2_0(struct super *s, const struct x16_tq2_0 *p, int r)
 		s->q[k] = (int16_t)(twobit(p->qs, k, r) - 1);
 	for (int j = 0; j < 16; j++)
 		s->scale[j] = 1;
-	s->d = f32_of_f16(p->d[r]);
+}
+
+/* The d of row r and super-block b, apart from p, of `bytes`. */
+static float d_apart(const uint8_t *p, size_t bytes, int64_t b, int r)
+{
+	return f32_of_f16(((const uint16_t *)(p + x16_d_at((int64_t)bytes, b)))[r]);
 }
 
 INLINE void unpack(struct super *s, int type, const void *panel, int64_t b, int r)
 {
+	const uint8_t *p = (const uint8_t *)panel + b * QN_PANEL * block_bytes(type) + x16_before(type, b);
+
 	memset(s, 0, sizeof *s);
 	switch (type) {
-#define SUPER(name, NAME, ...)                                              \
-	case QN_##NAME:                                                     \
-		unpack_##name(s, (const struct x16_##name *)panel + b, r);  \
+#define SUPER(name, NAME, ...)                                                             \
+	case QN_##NAME:                                                                    \
+		unpack_##name(s, (const void *)p, r);                                      \
+		if (x16_d_apart(type))                                                     \
+			s->d = d_apart(p, sizeof(struct x16_##name), b, r);                \
 		return;
 		QN_TYPES(QN_SKIP, QN_SKIP, SUPER, QN_SKIP)
 #undef SUPER

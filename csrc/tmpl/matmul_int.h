@@ -213,15 +213,15 @@ INLINE void ask_ahead(int type, int np, int nt, int tokens, const struct block *
 	}
 
 	const int32_t ahead = np == 2 ? qn_ahead_pair : has_short_loop(type, tokens) ? qn_ahead_short : qn_ahead;
+	const uint8_t *p = w->p + at + ahead;
 
 	if (!ahead)
 		return;
+	if (np == 2)
+		p = p + n > w->end ? p + w->skip : p;
 #pragma GCC unroll 32
-	for (int i = 0; i < n; i += 64) {
-		const uint8_t *p = w->p + at + i + ahead;
-
-		__builtin_prefetch(np == 2 && p >= w->end ? p + w->skip : p);
-	}
+	for (int i = 0; i < n; i += 64)
+		__builtin_prefetch(p + i);
 }
 
 /*
@@ -360,6 +360,15 @@ INLINE int twos_of(int type, const struct act8 *x, int nt)
 	return most <= CALM;
 }
 
+/*
+ * Whether a tile of nt tokens, scaled by twos, has sums of its own for both sub-blocks: few leave registers over. Then
+ * no chain waits for another, and halves of the two sums are all that has to be put together.
+ */
+INLINE int twos_apart(int nt)
+{
+	return nt <= MM_PAIR_TOKENS - 2;
+}
+
 /* What is added to the sums of two sub-blocks: their starts, one above the other, and 2^15. */
 INLINE void twos_start(int type, int32_t start[16], const struct act8 *x)
 {
@@ -390,6 +399,16 @@ INLINE void twos_scales(int type, struct block *w)
 	}
 #else
 	(void)type, (void)w;
+#endif
+}
+
+/* sum with those of two sub-blocks, a and b, number i of w's, scaled. */
+INLINE ints twos_both(ints sum, ints a, ints b, const struct block *w, int i)
+{
+#if MM_TWOS
+	return ints_both(sum, a, b, w->two[i]);
+#else
+	return (void)a, (void)b, (void)w, (void)i, sum;
 #endif
 }
 
@@ -494,10 +513,10 @@ INLINE void super_tile(int type, int np, int nt, enum how how, int twos, float *
 {
 	const int parts = type_row(type).parts, subs = type_row(type).subs, n_words = type_row(type).words;
 	const int has_min = type_row(type).min, run = run_of(type), step = MM_NARROW && run == 2 ? 2 : MM_BY;
-	const int chains = chains_of(type, np, nt);
+	const int apart = twos && twos_apart(nt), chains = twos ? 1 : chains_of(type, np, nt);
 	/* Few tokens leave registers over; products of shorter runs need few, and sums are needed often. */
 	const int scarce = MM_SUMS_AWAY && nt > (run > 2 && subs < 8 ? 1 : 2), away = scarce && run > 2;
-	const int part_bytes = super_bytes(type) / parts;
+	const int part_bytes = super_step(type, 0) / parts;
 	const int n_min = has_min || offset_apart(type) ? parts * subs / 2 : 0;
 	const int at_once = has_min && away ? nt : 1; /* tokens that share pairs of minimums, where sums leave room */
 	ints sum[2][MM_TOKENS_MAX];
@@ -563,22 +582,24 @@ INLINE void super_tile(int type, int np, int nt, enum how how, int twos, float *
 					/* Panels one by one: GCC unrolls a loop so late that AVX-VNNI spills. */
 					if (i % run == 0) {
 						const dots zero = dots_set1(0, 0);
-						const dots from = twos ? zero
-						                       : dots_start(type, start, t, nt, sub);
-						const int up = twos && j % 2;
+						const dots from = twos && !apart
+						                          ? zero
+						                          : dots_start(type, start, t, nt, sub);
+						const int up = twos && !apart && j % 2, c = apart && j % 2;
 
-						dot[0][0][at] = up ? dots_up(dot[0][0][at]) : from;
-						dot[0][1][at] = up ? dots_up(dot[0][1][at]) : zero;
-						dot[1][0][at] = up ? dots_up(dot[1][0][at]) : from;
-						dot[1][1][at] = up ? dots_up(dot[1][1][at]) : zero;
+						dot[0][c][at] = up ? dots_up(dot[0][0][at]) : from;
+						dot[1][c][at] = up ? dots_up(dot[1][0][at]) : from;
+						if (chains == 2)
+							dot[0][1][at] = dot[1][1][at] = zero;
 					}
 #pragma GCC unroll 2
 					for (int k = 0; k < step; k += MM_BY) {
 						const int8_t *xt = xs + t * (int)sizeof *x + (i + k) * 4;
 						const acts xk = acts_of(xt, xt + (beside(t, nt) - t) * (int)sizeof *x);
 
-						dots *const d0 = &dot[0][i % chains][at];
-						dots *const d1 = &dot[1][i % chains][at];
+						const int c = apart ? j % 2 : i % chains;
+						dots *const d0 = &dot[0][c][at];
+						dots *const d1 = &dot[1][c][at];
 
 						*d0 = dots_add(type, *d0, a[0][k / MM_BY], xk);
 						if (np == 2)
@@ -591,12 +612,15 @@ INLINE void super_tile(int type, int np, int nt, enum how how, int twos, float *
 				for (int r = 0; r < np && twos; r++)
 #pragma GCC unroll 16
 					for (int t = 0; t < nt; t++) {
-						ints dt = dots_of(dot[r][0][t], 0);
+						const ints dt = dots_of(dot[r][0][t], 0);
+						const int at = (g * subs + j) / 2;
 
-						if (chains == 2)
-							dt = ints_add(dt, dots_of(dot[r][1][t], 0));
-						sum[r][t] = twos_scaled(type, sum[r][t], dt, &w[r], start[t],
-						                        (g * subs + j) / 2);
+						if (apart)
+							sum[r][t] = twos_both(sum[r][t], dt, dots_of(dot[r][1][t], 0),
+							                      &w[r], at);
+						else
+							sum[r][t] = twos_scaled(type, sum[r][t], dt, &w[r], start[t],
+							                        at);
 					}
 				if (twos)
 					continue;
@@ -848,8 +872,8 @@ MM_CODED(ready, 1, FROM_KEPT)
 			MM_TILE_HOW(np, nt, FROM_KEPT, keeps(type) ? (most + 1) / 2 : least);                    \
 		break;
 
-/* Ready for the super-block at w->p, of np panels that meet n tokens: its words where they are coded, its scales. */
-INLINE void super_begin(int type, int np, int n, struct block *w)
+/* Ready for super-block b at w->p, of np panels that meet n tokens: its words where they are coded, its scales. */
+INLINE void super_begin(int type, int np, int n, struct block *w, int64_t b)
 {
 	if (is_coded(type)) {
 		decode(type, &w->u, w->p);
@@ -859,12 +883,12 @@ INLINE void super_begin(int type, int np, int n, struct block *w)
 			w->d = floats_load(w->u.d);
 	} else {
 		scales_of(&w->s, type, w->p);
-		w->d = floats_f16(super_d(type, w->p));
+		w->d = floats_f16(super_d(type, w->p, b));
 	}
 	if (twos_pay(type, np, n))
 		twos_scales(type, w);
 	if (type_row(type).min)
-		w->dmin = floats_f16(super_d(type, w->p) + QN_PANEL);
+		w->dmin = floats_f16(super_d(type, w->p, b) + QN_PANEL);
 	else if (offset_apart(type))
 		pair_scales(&w->s);
 }
@@ -896,14 +920,14 @@ INLINE void mm_panels(int type, int super, int np, int ready, float *out, const 
 		w[r].skip = skip;
 	}
 	memset(out, 0, sizeof *out * (size_t)(np * stride));
-	for (int64_t left = n_in / QK; left > 0; left -= X16_GROUP, x += n_act) {
+	for (int64_t b = 0, left = n_in / QK; left > 0; b++, left -= X16_GROUP, x += n_act) {
 		const int nb = left < X16_GROUP ? (int)left : X16_GROUP, small = nb * 8 / type_row(type).words;
 		int longer = units % tiles;
 
 		if (super)
 #pragma GCC unroll 2
 			for (int r = 0; r < np; r++)
-				super_begin(type, np, n, &w[r]);
+				super_begin(type, np, n, &w[r], b);
 		if (ready && !keeps(type))
 #pragma GCC unroll 2
 			for (int r = 0; r < np; r++)
@@ -922,7 +946,7 @@ INLINE void mm_panels(int type, int super, int np, int ready, float *out, const 
 			const int twos = by_two && twos_of(type, x + t, nt);
 
 			for (int k = t; k < t + nt && starts && by_two; k++) {
-				if (twos)
+				if (twos && !twos_apart(nt))
 					twos_start(type, start[k], x + k);
 				else
 					starts_of(type, super, start[k], x + k);
@@ -946,7 +970,7 @@ INLINE void mm_panels(int type, int super, int np, int ready, float *out, const 
 		}
 #pragma GCC unroll 2
 		for (int r = 0; r < np; r++)
-			w[r].p += super ? super_bytes(type)
+			w[r].p += super ? super_step(type, b)
 			                : x16_line_bytes(type, nb) + x16_scale_bytes(type, nb);
 	}
 }
@@ -993,7 +1017,7 @@ INLINE void super_few(int type, int nt, floats *y, struct block *w, const struct
                       const int32_t (*start)[16])
 {
 	const int parts = type_row(type).parts, subs = type_row(type).subs, n_words = type_row(type).words;
-	const int has_min = type_row(type).min, part_bytes = super_bytes(type) / parts;
+	const int has_min = type_row(type).min, part_bytes = super_step(type, 0) / parts;
 	const int split = subs == 1 ? 2 : 1, chains = subs * split; /* of a sub-block, of a part */
 	const int each = n_words / split;                           /* words of a chain */
 	/* Of two tokens with AVX2 registers hold the products of one chain. */
@@ -1152,11 +1176,11 @@ INLINE void mm_few(int type, int super, int nt, float *out, const uint8_t *p, co
 #pragma GCC unroll 4
 	for (int t = 0; t < nt; t++)
 		y[t] = floats_set1(0);
-	for (int64_t left = n_in / QK; left > 0; left -= X16_GROUP, x += n_act) {
+	for (int64_t b = 0, left = n_in / QK; left > 0; b++, left -= X16_GROUP, x += n_act) {
 		const int nb = left < X16_GROUP ? (int)left : X16_GROUP;
 
 		if (super)
-			super_begin(type, 1, nt, &w);
+			super_begin(type, 1, nt, &w, b);
 		if (offset_of(type) && !(super && offset_apart(type)))
 #pragma GCC unroll 4
 			for (int t = 0; t < nt; t++)
@@ -1165,7 +1189,7 @@ INLINE void mm_few(int type, int super, int nt, float *out, const uint8_t *p, co
 			super_few(type, nt, y, &w, x, start);
 		else
 			small_few(type, nt, y, &w, x, start, nb * 8 / type_row(type).words);
-		w.p += super ? super_bytes(type) : x16_line_bytes(type, nb) + x16_scale_bytes(type, nb);
+		w.p += super ? super_step(type, b) : x16_line_bytes(type, nb) + x16_scale_bytes(type, nb);
 	}
 #pragma GCC unroll 4
 	for (int t = 0; t < nt; t++)

@@ -157,8 +157,6 @@ INLINE bytes with_field(bytes a, const x16_line *l, int at, int bits, int to)
 /* Which of the super-block's sub-blocks is sub-block j of part g. */
 INLINE int sub_of(int type, int g, int j)
 {
-	if (type == QN_Q6_K) /* a part has every second one of a half, for they share lines */
-		return g / 2 * 8 + g % 2 + 2 * j;
 	return g * type_row(type).subs + j;
 }
 
@@ -175,9 +173,11 @@ INLINE bytes word_q5k(const struct x16_q5k *p, int g, int i)
 
 INLINE bytes word_q6k(const struct x16_q6k *p, int g, int i)
 {
-	const int j = i / 4, word = 4 * g + i % 4;
+	const x16_line *l = p->sub[4 * g + i / 4];
 
-	return with_field(field(&p->word[word].lo[j % 2], 4 * (j / 2), 4), &p->word[word].hi, 2 * j, 2, 4);
+	if (i % 4 < 3)
+		return bytes_and(bytes_load(l + i % 4), 63);
+	return with_field(with_field(field(l, 6, 2), l + 1, 6, 2, 2), l + 2, 6, 2, 4);
 }
 
 INLINE bytes word_q2k(const struct x16_q2k *p, int g, int i)
@@ -213,7 +213,7 @@ INLINE bytes super_word(int type, const void *p, int g, int i)
 	return bytes_load(((const struct decoded *)p)->word[g * type_row(type).words + i]);
 }
 
-/* Bytes of a super-block of a panel. */
+/* Bytes of a super-block's struct in a panel. */
 INLINE int super_bytes(int type)
 {
 	switch (type) {
@@ -226,17 +226,26 @@ INLINE int super_bytes(int type)
 	return 0;
 }
 
-/* d of a super-block's rows; dmin, where there is one, follows it. Of codes it is decoded. */
-INLINE const uint16_t *super_d(int type, const void *p)
+/* From the struct of super-block b to the next one. */
+INLINE int super_step(int type, int64_t b)
+{
+	return super_bytes(type) + (x16_d_apart(type) && b % 2 == 0 ? 2 * X16_D : 0);
+}
+
+/* d of the rows of super-block b; dmin, where there is one, follows it. Of codes it is decoded. */
+INLINE const uint16_t *super_d(int type, const void *p, int64_t b)
 {
 	switch (type) {
-#define SUPER(name, NAME, ...)  \
-	case QN_##NAME:         \
-		return ((const struct x16_##name *)p)->d;
-		QN_TYPES(QN_SKIP, QN_SKIP, SUPER, QN_SKIP)
-#undef SUPER
+	case QN_Q2_K:
+		return ((const struct x16_q2k *)p)->d;
+	case QN_Q4_K:
+		return ((const struct x16_q4k *)p)->d;
+	case QN_Q5_K:
+		return ((const struct x16_q5k *)p)->d;
+	case QN_IQ4_XS:
+		return ((const struct x16_iq4_xs *)p)->d;
 	}
-	return NULL;
+	return (const uint16_t *)((const uint8_t *)p + x16_d_at(super_bytes(type), b));
 }
 
 /* 1 where words have all 8 bits and stand for themselves less 128: see ints_dot8(). */

@@ -227,16 +227,16 @@ INLINE void mm_super_m(int type, int m, float *out, const uint8_t *p, const stru
 
 	for (int t = 0; t < (n + m - 1) / m * m; t++)
 		acc[t] = floats_set1(0);
-	for (int64_t b = 0; b < n_in / QK_K; b++, p += super_bytes(type), x += n_act) {
+	for (int64_t b = 0; b < n_in / QK_K; p += super_step(type, b), b++, x += n_act) {
 		const uint8_t *q = is_coded(type) ? (const uint8_t *)&decoded : p;
-		const floats dmin = has_min ? floats_f16(super_d(type, p) + QN_PANEL) : floats_set1(0);
+		const floats dmin = has_min ? floats_f16(super_d(type, p, b) + QN_PANEL) : floats_set1(0);
 		floats d;
 
 		if (is_coded(type)) {
 			decode(type, &decoded, p);
 			d = type_row(type).head ? head : floats_load(decoded.d);
 		} else {
-			d = floats_f16(super_d(type, p));
+			d = floats_f16(super_d(type, p, b));
 		}
 
 		scales_of(&s, type, q);

@@ -23,6 +23,13 @@ static inline ints ints_twos(ints acc, ints a, ints b, const int16_t s[][2])
 	return _mm512_dpwssd_epi32(acc, two, bytes_load(s));
 }
 
+static inline ints ints_both(ints acc, ints a, ints b, const int16_t s[][2])
+{
+	const ints two = _mm512_mask_mov_epi16(b, 0xaaaaaaaa, ints_up(a));
+
+	return _mm512_dpwssd_epi32(acc, two, bytes_load(s));
+}
+
 /* In registers: CPUs do not forward two stores to one load. */
 static inline void rows_zip16(int16_t p[][2], rows a, rows b)
 {

@@ -19,7 +19,7 @@ const (
 
 // PanelsVersion is the version of the X16 layout, defined in csrc/format/panel.h. Packed files record it, and files of
 // other versions are refused.
-const PanelsVersion = 2
+const PanelsVersion = 3
 
 // A Matrix is N contiguous matrices of Out rows by In columns.
 type Matrix struct {
