@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/quern-llm/quern/go/demo"
+	"github.com/quern-llm/quern/go/draft"
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model"
@@ -115,7 +116,7 @@ func TestMeasure(t *testing.T) {
 		x.Weights[i] = 1
 	}
 	q := &Question{MaxTokens: 100, Context: 64, Stop: tok.IsEOG}
-	s, err := q.Measure(t.Context(), eng, []model.Text{x})
+	s, err := q.Measure(t.Context(), eng, draft.Model, []model.Text{x})
 	if err != nil || s.Alone <= 0 || s.Drafted <= 0 || s.Guessed != 0 || s.Up() <= 0 {
 		t.Errorf("%+v, %v", s, err)
 	}

@@ -63,6 +63,31 @@ func (a *Acceptance) count(right []bool) {
 	}
 }
 
+// InSteps is Accepted for a head that guesses all drafts after a token in so many steps: guessed returns for each step which
+// tokens of a text it guesses, given that those before them were right.
+func InSteps(texts []model.Text, guessed func(model.Text) ([][]bool, error)) (a Acceptance, err error) {
+	for _, x := range texts {
+		begin := answerOf(x)
+		if len(x.Tokens)-begin < 2 {
+			continue
+		}
+		steps, err := guessed(x)
+		if err != nil {
+			return a, err
+		}
+		for at := begin + 1; at < len(x.Tokens); {
+			most := min(Drafts, len(steps), len(x.Tokens)-at-1) // the last token comes with the pass
+			n := 0
+			for n < most && steps[n][at+n] {
+				n++
+			}
+			a.Drafted, a.Right, a.Passes = a.Drafted+most, a.Right+n, a.Passes+1
+			at += n + 1
+		}
+	}
+	return a, nil
+}
+
 // answerOf returns where the answer of a text begins.
 func answerOf(x model.Text) int {
 	for i, w := range x.Weights {
@@ -88,15 +113,15 @@ func (s Speed) Up() float64 {
 }
 
 // Measure has the model write answers to the prompts of texts, as many tokens as the texts' answers have, in turn by itself and
-// with the draft model that was given to it by DraftWith. What passes cost is learnt by the way, so the first texts are not
-// counted if there are more.
-func (q *Question) Measure(ctx context.Context, eng *engine.Engine, texts []model.Text) (s Speed, err error) {
+// with drafts of a source that it was opened with. What passes cost is learnt by the way, so the first texts are not counted if
+// there are more.
+func (q *Question) Measure(ctx context.Context, eng *engine.Engine, source draft.Source, texts []model.Text) (s Speed, err error) {
 	const learning = 2
 	for i, x := range texts {
 		begin := answerOf(x)
 		p := q.params(i, x.Tokens[:begin])
 		p.MaxTokens = len(x.Tokens) - begin
-		for _, sources := range []draft.Set{0, draft.Set(1 << draft.Model)} {
+		for _, sources := range []draft.Set{0, draft.Set(1 << source)} {
 			p.Draft = draft.Defaults
 			p.Draft.Sources = sources
 			st, err := generated(ctx, eng, p)

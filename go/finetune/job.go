@@ -79,7 +79,7 @@ func New(ctx context.Context, src Source, p *Plan) (_ *Job, err error) {
 			j.Close()
 		}
 	}()
-	if p.Settings.Weights == "" {
+	if !p.Settings.fresh() {
 		survey, err := model.NewSurvey(src.File, keysAndValues, 0)
 		if err != nil {
 			return nil, err
@@ -153,7 +153,7 @@ func (j *Job) release() {
 	if j.trainer != nil {
 		j.trainer.Close()
 	}
-	if j.Settings.Weights != "" {
+	if j.Settings.fresh() {
 		j.model = nil // it was the trainer's
 	}
 	j.best, j.run, j.trainer = nil, nil, nil
@@ -182,7 +182,7 @@ func (j *Job) Size() Size {
 	n := len(j.trainer.Adapter.Numbers())
 	s := Size{Matrices: j.trainer.Adapter.Matrices, Numbers: n, Adapter: uint64(4 * n), Checkpoint: uint64(12 * n)}
 	_, s.Kept = j.trainer.Kept()
-	if j.Settings.Weights != "" {
+	if j.Settings.fresh() {
 		s.Adapter, _ = j.trainer.Adapter.Write("", j.trainer.Adapter.Numbers()).Size() // which it had before
 	}
 	s.Memory = j.trainer.Bytes() + j.trainer.Adapter.Bytes() + j.run.Bytes()

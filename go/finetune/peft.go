@@ -39,7 +39,7 @@ type peft struct {
 
 // origins returns the matrices under their names in checkpoints.
 func (j *Job) origins() (all []peft, err error) {
-	if j.Settings.Weights != "" {
+	if j.Settings.fresh() {
 		return nil, errors.New("all weights are trained: there is no adapter")
 	}
 	c := j.model.Config

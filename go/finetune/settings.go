@@ -21,6 +21,11 @@ type Settings struct {
 	// rounded to it, and so are they written. "": an adapter is trained.
 	Weights string
 
+	// Head has a head trained that drafts for the model, whose weights stay; HeadTokens is how many tokens it guesses among at
+	// most, 0 for any number.
+	Head       bool
+	HeadTokens int
+
 	Preference Preference // that pairs of answers are learnt with; empty: examples of one are learnt
 	Beta       float64    // of it; 0: 0.1
 
@@ -46,6 +51,9 @@ type Settings struct {
 	Every    int     // steps between measurements of the held-out loss; 0: a tenth of all
 	Patience int     // measurements without a better one after which the run ends; 0: it does not
 }
+
+// fresh reports whether what is trained has a model of its own, and not an adapter.
+func (s *Settings) fresh() bool { return s.Weights != "" || s.Head }
 
 // A Preference is a way to learn from pairs of a better and a worse answer, see train.DPO and train.ORPO.
 type Preference string
@@ -107,6 +115,8 @@ func (s *Settings) Check() error {
 		return fmt.Errorf("preference %q, want %s or %s", s.Preference, DPO, ORPO)
 	case !within(s.Beta, 0, 1000):
 		return fmt.Errorf("a beta of %v, want a number such as 0.1", s.Beta)
+	case s.Head && (s.Weights != "" || s.Preference != "") || s.HeadTokens < 0:
+		return errors.New("a head is trained by itself, and learns answers")
 	case s.Every < 0 || s.Patience < 0:
 		return errors.New("measurements and patience: want numbers from 0 on")
 	}

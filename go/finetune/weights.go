@@ -36,10 +36,13 @@ func wholeOf(f *gguf.File, name string) (model.Whole, error) {
 
 // tuned allocates what is trained.
 func (j *Job) tuned(src Source) (*model.Tuned, error) {
-	if j.Settings.Weights == "" {
+	if !j.Settings.fresh() {
 		l := j.Settings.LoRA
 		l.Classifier = j.Pooling == nn.PoolRank
 		return model.NewTuned(j.model, l, src.Budget)
+	}
+	if j.Settings.Head {
+		return j.head(src)
 	}
 	whole, err := wholeOf(src.File.GGUF, j.Settings.Weights)
 	if err != nil {

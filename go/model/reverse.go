@@ -84,15 +84,16 @@ type reversedLayer struct {
 
 // A rewriting is a program for training.
 type rewriting struct {
-	bufs   []kernel.BufSpec
-	x, dx  kernel.Buf // the residual, and gradients of it
-	after  kernel.Buf // the residual behind a layer, for those that do not change it in place
-	layers []reversedLayer
-	output reversed   // of logits, with the loss, or of vectors
-	loss   kernel.Buf // rows of one column
-	logits outRows    // before the loss, where there is one; gradients are in their place
-	rows   outRows    // of vectors
-	given  given      // what is made of pooled ones, if anything
+	bufs    []kernel.BufSpec
+	x, dx   kernel.Buf // the residual, and gradients of it
+	after   kernel.Buf // the residual behind a layer, for those that do not change it in place
+	layers  []reversedLayer
+	output  reversed     // of logits, with the loss, or of vectors
+	cleared []kernel.Buf // gradients that are added up from 0 on
+	loss    kernel.Buf   // rows of one column
+	logits  outRows      // before the loss, where there is one; gradients are in their place
+	rows    outRows      // of vectors
+	given   given        // what is made of pooled ones, if anything
 
 	embedding reversed // nothing, where no table is trained
 }
@@ -137,7 +138,7 @@ func reverse(p *nn.Program, arch string, tuned *Tuned, targets *kernel.Targets, 
 	}
 	residual := kernel.BufSpec{Kind: kernel.Floats, Width: to.Bufs[r.x].Width}
 	w := &rewriting{x: r.x, dx: r.add(residual), after: r.add(residual)}
-	r.dx, r.after = w.dx, w.after
+	r.dx, r.after, w.cleared = w.dx, w.after, []kernel.Buf{w.dx}
 	w.loss = r.add(kernel.BufSpec{Kind: kernel.Floats, Rows: kernel.OutRows, Width: kernel.Panel})
 	for il, ops := range p.Layers {
 		l, err := r.layer(ops)
@@ -149,6 +150,7 @@ func reverse(p *nn.Program, arch string, tuned *Tuned, targets *kernel.Targets, 
 	if vectors != nil {
 		err = r.vectors(out, w, vectors.after)
 	} else {
+		r.begin(w.dx)
 		w.output, err = r.head(out, w, targets)
 	}
 	if err != nil {
@@ -255,9 +257,8 @@ func (r *reversal) layer(ops []kernel.Op) (l reversedLayer, err error) {
 	return l, nil
 }
 
-// head rewrites the logits, with the loss behind them.
+// head rewrites the logits, with the loss behind them, in a list that has begun.
 func (r *reversal) head(out nn.Output, w *rewriting, targets *kernel.Targets) (reversed, error) {
-	r.begin(w.dx)
 	r.capped = out.Buf
 	for _, op := range out.Ops {
 		if err := r.keep(op); err != nil {

@@ -480,6 +480,8 @@ func buffersOf(op kernel.Op) []kernel.Buf {
 		return []kernel.Buf{op.Was}
 	case kernel.BackAttend:
 		return []kernel.Buf{op.QKV, op.Dst}
+	case inGo:
+		return op.reads
 	}
 	return nil
 }

@@ -24,6 +24,7 @@ type Survey struct {
 	make    func(w *weights) (*nn.Program, error) // the program of these weights
 	unknown func(w *weights) error                // an error if they lack a tensor of the file that matters
 	short   bool                                  // matrices of layers that are floats become Q8_0
+	rows    bool                                  // a head's matrices stay in rows, as training changes them
 	ranks   Ranks                                 // among which the model is divided
 	finds   [3]*find                              // for packed, mapped and streamed weights: created on first use
 }
@@ -160,7 +161,7 @@ func (s *Survey) find(r Residency) (*find, error) {
 		return s.finds[i], nil
 	}
 	w := newWeights(s.file, s.Config.Arch, r != Mapped)
-	w.short = s.short
+	w.short, w.headRows = s.short, s.rows && r == Mapped
 	if r == Streamed {
 		packed, err := s.find(Packed)
 		if err != nil {

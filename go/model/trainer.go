@@ -77,6 +77,7 @@ type Trainer struct {
 	of      []int   // the text of each
 
 	embedding backPlans // nothing, where no table is trained
+	unrolled  *unrolled // of a head that is trained, of which there are no layers; nil: the model is
 }
 
 // backPlans are the plans of a reversed.
@@ -163,7 +164,12 @@ func (t *Trainer) init(c TrainerConfig) error {
 		data, err := t.alloc("activations of training", 4*n)
 		return mem.Float32s(data), err
 	}
-	if t.program, err = reverse(adapted, t.m.Config.Arch, t.Adapter, t.targets, t.pooling, numbers); err != nil {
+	if t.Adapter.OfHead() {
+		t.program, t.unrolled, err = unroll(t.m, t.Adapter, t.targets, numbers)
+	} else {
+		t.program, err = reverse(adapted, t.m.Config.Arch, t.Adapter, t.targets, t.pooling, numbers)
+	}
+	if err != nil {
 		return err
 	}
 	forward := *adapted // without what is computed of the residual: the second half makes it
@@ -195,6 +201,14 @@ func (t *Trainer) init(c TrainerConfig) error {
 		if p.whole, err = lay(what, l.whole); err != nil {
 			return err
 		}
+	}
+	if t.unrolled != nil {
+		n, err := t.unrolled.plan(t.program.bufs, c.MaxTokens)
+		if err != nil {
+			return fmt.Errorf("a head of %s cannot be trained: %w", t.m.Config.Arch, err)
+		}
+		t.scratch = max(t.scratch, n)
+		return t.allocate(c)
 	}
 	for i, s := range t.plans.steps { // a layer may have several, or none
 		l := t.layers[s.layer]
@@ -235,6 +249,9 @@ func (t *Trainer) alloc(purpose string, n int) ([]byte, error) {
 
 func (t *Trainer) allocate(c TrainerConfig) error {
 	width := t.m.Config.NVocab
+	if t.unrolled != nil {
+		width = t.unrolled.nVocab
+	}
 	if t.pooling != nil {
 		width = t.m.Config.NEmbd
 	}
@@ -250,10 +267,12 @@ func (t *Trainer) allocate(c TrainerConfig) error {
 	if err := t.fit(); err != nil {
 		return err
 	}
-	if t.saved, err = t.alloc("the residual of each layer", len(t.layers)*t.bytesOf(t.program.x)); err != nil {
-		return err
+	if t.unrolled == nil {
+		if t.saved, err = t.alloc("the residual of each layer", len(t.layers)*t.bytesOf(t.program.x)); err != nil {
+			return err
+		}
+		t.place()
 	}
-	t.place()
 	blocks := t.MaxBlocks() // and as many texts, which have one block at least
 	if t.batch, err = kernel.NewBatch(t.maxTok, blocks, KVBlocks(t.maxTok), t.maxOut, t.m.program.Groups); err != nil {
 		return err
@@ -344,6 +363,9 @@ func (t *Trainer) Close() {
 	for _, p := range all {
 		p.again.close()
 		p.back.close()
+	}
+	if t.unrolled != nil {
+		t.unrolled.close()
 	}
 	t.kept.Close()
 	for _, b := range t.places {
@@ -469,8 +491,19 @@ func (t *Trainer) forward(texts []Text, base, keep bool, stop *kernel.Stop) erro
 	if err := t.fill(texts, base); err != nil {
 		return err
 	}
-	t.at = t.places[0]
-	t.run(t.plans.begin)
+	if t.unrolled != nil {
+		t.at = t.bufs
+		t.run(t.plans.begin)
+		for _, l := range t.plans.layers {
+			if err := t.pause(stop); err != nil {
+				return err
+			}
+			t.run(parts{l})
+		}
+	} else {
+		t.at = t.places[0]
+		t.run(t.plans.begin)
+	}
 	for il, l := range t.layers {
 		if err := t.pause(stop); err != nil {
 			return err
@@ -488,8 +521,10 @@ func (t *Trainer) forward(texts []Text, base, keep bool, stop *kernel.Stop) erro
 		}
 	}
 	if keep { // gradients are added from the output on
-		for i := range t.batch.Tokens() {
-			clear(t.bufs.Row(t.program.dx, i))
+		for _, b := range t.program.cleared {
+			for i := range t.batch.Tokens() {
+				clear(t.bufs.Row(b, i))
+			}
 		}
 		clear(t.Adapter.gradient)
 	}
@@ -506,26 +541,43 @@ func (t *Trainer) outcomes(stop *kernel.Stop) ([][]float64, error) {
 
 // losses returns the loss of each text and, with back, adds gradients of their sum to those of the residual.
 func (t *Trainer) losses(back bool, stop *kernel.Stop) ([][]float64, error) {
-	sums := make([][]float64, len(t.texts))
+	if t.unrolled != nil {
+		return t.unrolledLosses(back, stop)
+	}
+	sums := noLosses(len(t.texts))
+	if err := t.addLosses(t.output, sums, back, stop); err != nil {
+		return nil, err
+	}
+	return sums, allFinite(sums)
+}
+
+// noLosses returns the losses of n texts without tokens.
+func noLosses(n int) [][]float64 {
+	sums := make([][]float64, n)
 	for i := range sums {
 		sums[i] = []float64{0}
 	}
+	return sums
+}
+
+// addLosses adds the losses of an output's rows to those of their texts.
+func (t *Trainer) addLosses(output backPlans, sums [][]float64, back bool, stop *kernel.Stop) error {
 	of := t.of
 	for some := range slices.Chunk(t.rows, t.maxOut) {
 		if err := t.pause(stop); err != nil {
-			return nil, err
+			return err
 		}
 		t.batch.SetOut(some)
-		t.run(t.output.again)
+		t.run(output.again)
 		for i := range some {
 			sums[of[i]][0] += float64(t.bufs.Row(t.program.loss, i)[0])
 		}
 		of = of[len(some):]
 		if back {
-			t.run(t.output.back)
+			t.run(output.back)
 		}
 	}
-	return sums, allFinite(sums)
+	return nil
 }
 
 // allFinite returns ErrNotFinite if some number is not.
@@ -540,6 +592,12 @@ func allFinite(all [][]float64) error {
 
 // backward computes the gradient of the adapter's numbers, from those of the residual after the layers.
 func (t *Trainer) backward(stop *kernel.Stop) error {
+	if t.unrolled != nil {
+		if err := t.legs(t.unrolled.backward, stop); err != nil {
+			return err
+		}
+		return t.m.Damaged()
+	}
 	if len(t.rows) == 0 {
 		return t.m.Damaged()
 	}
@@ -597,6 +655,9 @@ func (t *Trainer) fill(texts []Text, base bool) error {
 			at := len(t.batch.Tokens())
 			t.batch.Add(id, int32(i))
 			t.targets.IDs[at], t.targets.Weights[at] = 0, 0
+			if t.unrolled != nil { // see aim
+				continue
+			}
 			if t.pooling != nil {
 				if from, to := t.pooling.reads(len(x.Tokens)); i >= from && i < to {
 					t.rows, t.of = append(t.rows, int32(at)), append(t.of, k)

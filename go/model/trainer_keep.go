@@ -31,6 +31,9 @@ func (t *Trainer) Spare() uint64 {
 // Keep has passes that follow keep what the backward pass reads of as many layers as there are this many bytes for, the
 // last ones, in place of any that were kept before. It takes nothing where the budget has less.
 func (t *Trainer) Keep(most uint64) {
+	if t.unrolled != nil { // all is kept, and the model's layers have no backward pass
+		return
+	}
 	t.kept.Close()
 	t.kept = &mem.Region{}
 	from, n := len(t.layers), 0

@@ -285,7 +285,11 @@ func panelsOf(out, in, n int) kernel.Matrix {
 // random fills a matrix of n columns with numbers between -1 / sqrt(n) and 1 / sqrt(n), as PEFT does: by the seed and the
 // number of the matrix.
 func random(x []float32, seed, number uint64, n int) {
-	rng := rand.New(rand.NewPCG(seed, number))
+	randomBy(rand.New(rand.NewPCG(seed, number)), x, n)
+}
+
+// randomBy is random of some rows, by a generator that goes on with the next.
+func randomBy(rng *rand.Rand, x []float32, n int) {
 	most := 1 / math.Sqrt(float64(n))
 	for i := range x {
 		u := rng.Float64() - 0.5

@@ -17,17 +17,18 @@ import (
 // weights implements nn.Weights for a file: the tensors that a program requested, in that order. At first
 // none has memory; after bind, the same requests return Data.
 type weights struct {
-	f      *gguf.File
-	arch   string
-	pack   bool                // matrices for products; else they stay in the file
-	packed *packedFile         // nil for files of rows
-	lacks  string              // a matrix that a packed file does not have
-	short  bool                // matrices of layers that are floats become Q8_0
-	bound  bool                // there is memory
-	stream map[string]bool     // matrices that come from the disk when they are needed, by key
-	guess  map[int]guess       // of experts that layers will need
-	panels map[string][]panels // what this rank has of matrices of which it does not have all, by key
-	mats   []*matrix
+	f        *gguf.File
+	arch     string
+	pack     bool                // matrices for products; else they stay in the file
+	packed   *packedFile         // nil for files of rows
+	lacks    string              // a matrix that a packed file does not have
+	short    bool                // matrices of layers that are floats become Q8_0
+	headRows bool                // a head's matrices stay in its file, too
+	bound    bool                // there is memory
+	stream   map[string]bool     // matrices that come from the disk when they are needed, by key
+	guess    map[int]guess       // of experts that layers will need
+	panels   map[string][]panels // what this rank has of matrices of which it does not have all, by key
+	mats     []*matrix
 
 	elsewhere []*matrix // that other ranks have, and this one does not
 
@@ -281,7 +282,7 @@ func (w *weights) keep(key string, m *matrix) {
 	m.divide(w.panels[key])
 	// A matrix made of several tensors must be copied together, and interleaved rows must be separated, so
 	// these are packed as well. A draft head is small and used often.
-	head := ofHead(key)
+	head := ofHead(key) && !w.headRows
 	if w.packed != nil && !m.rows && !head {
 		w.keepPanels(key, m)
 	} else if w.stream[key] {

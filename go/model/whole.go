@@ -34,7 +34,11 @@ type whole struct {
 	byName   map[string]*weight
 	inImage  bool   // numbers are the file's own
 	identity string // of the file that this was made of
+	target   *File  // the file is a head's, which drafts for this model; nil: it is a model
 }
+
+// filling calls do with some rows of a tensor at a time, and the number of the first of them.
+type filling func(do func(first int, rows []float32) error) error
 
 // A weight is a tensor that is trained.
 type weight struct {
@@ -139,6 +143,11 @@ func (x *whole) list(f *File, w Whole) (rest []*gguf.Tensor, err error) {
 			x.weights = append(x.weights, weight{Tensor: t})
 		}
 	}
+	return rest, nil
+}
+
+// sort puts what Muon may take behind the rest.
+func (x *whole) sort() {
 	slices.SortStableFunc(x.weights, func(a, b weight) int {
 		last := func(w weight) int {
 			if w.hidden() {
@@ -148,7 +157,6 @@ func (x *whole) list(f *File, w Whole) (rest []*gguf.Tensor, err error) {
 		}
 		return cmp.Compare(last(a), last(b))
 	})
-	return rest, nil
 }
 
 // typeFor returns the type that a tensor is to have.
@@ -178,9 +186,19 @@ func (a *Tuned) initWhole(f *File, w Whole, pool *kernel.Pool, budget *mem.Budge
 			out.Set(kv.Key, kv.Value)
 		}
 	}
+	rows := func(t *gguf.Tensor) filling {
+		return func(do func(first int, rows []float32) error) error { return eachRows(t, do) }
+	}
+	return a.fillWhole(out, f.Name(), rows, rest, w, pool, budget)
+}
+
+// fillWhole makes the file in memory, of whose weights rows has the first numbers, and loads the model from it.
+func (a *Tuned) fillWhole(out *gguf.Writer, name string, rows func(t *gguf.Tensor) filling, rest []*gguf.Tensor, w Whole, pool *kernel.Pool, budget *mem.Budget) error {
+	x := a.whole
 	for _, kv := range w.Set {
 		out.Set(kv.Key, kv.Value)
 	}
+	x.sort()
 	x.inImage = true
 	at := 0
 	for i := range x.weights {
@@ -192,20 +210,20 @@ func (a *Tuned) initWhole(f *File, w Whole, pool *kernel.Pool, budget *mem.Budge
 			return err
 		}
 		x.inImage = x.inImage && typ == gguf.F32
-		from := t.Tensor
+		each, n := rows(t.Tensor), int(t.Dims[0])
 		out.AddTensor(t.Name, typ, t.Dims, func(out io.Writer) error {
-			return eachRows(from, func(first int, rows []float32) error {
+			return each(func(first int, rows []float32) error {
 				if !x.inImage {
 					copy(a.Numbers()[t.at+first:], rows)
 				}
-				return writeRows(out, typ, rows, int(from.Dims[0]))
+				return writeRows(out, typ, rows, n)
 			})
 		})
 	}
 	for _, t := range rest {
 		out.AddTensor(t.Name, t.Type, t.Dims, gguf.Bytes(t.Data))
 	}
-	return a.loadWhole(out, f.Name(), at, w, pool, budget)
+	return a.loadWhole(out, name, at, w, pool, budget)
 }
 
 // loadWhole makes the file in memory, of which n numbers are trained, and loads the model from it.
@@ -247,7 +265,7 @@ func (a *Tuned) loadWhole(out *gguf.Writer, name string, n int, w Whole, pool *k
 			a.Matrices++
 		}
 	}
-	s, err := NewSurvey(x.file, w.KV, 0)
+	s, err := x.survey(w.KV)
 	if err != nil {
 		return err
 	}
@@ -256,6 +274,45 @@ func (a *Tuned) loadWhole(out *gguf.Writer, name string, n int, w Whole, pool *k
 		err = trainable(x.model)
 	}
 	return err
+}
+
+// survey surveys the model, or that which the head drafts for, with it.
+func (x *whole) survey(kv kernel.KVTypes) (*Survey, error) {
+	if x.target == nil {
+		return NewSurvey(x.file, kv, 0)
+	}
+	both := *x.target
+	if err := both.DraftBy(x.file); err != nil {
+		return nil, err
+	}
+	s, err := NewSurvey(&both, kv, 0)
+	if err != nil {
+		return nil, err
+	}
+	if s, err = s.Drafting(); err == nil {
+		s.rows = true
+	}
+	return s, err
+}
+
+// inModel returns the name that the model has for a tensor of the file.
+func (x *whole) inModel(name string) string {
+	if x.target != nil {
+		return nn.HeadPrefix + name
+	}
+	return name
+}
+
+// weight returns the weight that the model has a name for; nil: it is not trained.
+func (x *whole) weight(inModel string) *weight {
+	if x.target == nil {
+		return x.byName[inModel]
+	}
+	name, ok := strings.CutPrefix(inModel, nn.HeadPrefix)
+	if !ok {
+		return nil
+	}
+	return x.byName[name]
 }
 
 // into writes to memory of just the size.
@@ -317,7 +374,7 @@ func (x *whole) moved(numbers []float32, threads int) error {
 	var jobs []job
 	for i := range x.weights {
 		w := &x.weights[i]
-		if v := x.model.weights.byVec[w.Name]; v != nil {
+		if v := x.model.weights.byVec[x.inModel(w.Name)]; v != nil {
 			copy(v.v, numbers[w.at:w.at+v.n])
 		}
 		if x.inImage {
@@ -419,7 +476,7 @@ func (g *gradients) matrix(p kernel.Matrix) ([]float32, error) {
 	if m == nil || len(m.parts) != 1 || m.remade != nil || m.scales != nil || m.N != 1 || m.Layout != kernel.Rows || m.columns != nil {
 		return nil, fmt.Errorf("%q is not multiplied as it is in the file", p.Name)
 	}
-	w := x.byName[m.parts[0].Name]
+	w := x.weight(m.parts[0].Name)
 	if w == nil {
 		return nil, fmt.Errorf("%q is not trained", p.Name)
 	}
@@ -441,7 +498,7 @@ func (g *gradients) vector(v []float32, n int) ([]float32, error) {
 	if !ok {
 		return nil, errors.New("weights that are computed of others are not trained")
 	}
-	w := g.of.whole.byName[from.t.Name]
+	w := g.of.whole.weight(from.t.Name)
 	if w == nil || from.start+n > w.n {
 		return nil, fmt.Errorf("%q is not trained", from.t.Name)
 	}

@@ -83,7 +83,8 @@ Embedding models and rerankers learn from {"query", "positive", "negatives"} and
 
 With --draft-for TARGET the model becomes a better draft model of TARGET, which has to have
 the same vocabulary: TARGET answers the examples' prompts, and what it answers is learnt.
-OUT is a model then, for --model-draft.
+With --draft-head eagle3 a new head that drafts for the model itself learns that of the
+model's own answers. OUT is for --model-draft then.
 
 Before anything is trained, the first examples are shown, with what is learnt in
 colour, and how long it will take. A part of the examples is held out: their loss says
@@ -93,7 +94,8 @@ when to stop, and the best adapter is kept. On Ctrl-C the run is saved beside OU
   quern finetune -m model-Q4_K_M.gguf --data chats.jsonl --dry-run
   quern finetune -m hf.co/ORG/REPO --data notes/ --epochs 1 --rank 32 --plot loss.svg -o notes.gguf
   quern run -m model-Q4_K_M.gguf --lora adapter.gguf -p "Hello"
-  quern finetune -m small.gguf --draft-for model-Q4_K_M.gguf --data prompts.jsonl -o drafts.gguf`,
+  quern finetune -m small.gguf --draft-for model-Q4_K_M.gguf --data prompts.jsonl -o drafts.gguf
+  quern finetune -m model-Q4_K_M.gguf --draft-head eagle3 --data prompts.jsonl -o head.gguf`,
 		Args: flagsAlone,
 		RunE: interruptible(func(cmd *cobra.Command, _ []string) error { return f.run(cmd) }),
 	}
@@ -188,7 +190,7 @@ func (f *finetuneFlags) check(fs *pflag.FlagSet) error {
 	switch {
 	case s.Weights != "" && f.isPEFT():
 		return usagef("--full: OUT is a model; give a FILE.gguf with -o")
-	case s.Weights == "" && (s.Muon != 0 || s.MuonDecay != 0):
+	case s.Weights == "" && f.target.head == "" && (s.Muon != 0 || s.MuonDecay != 0):
 		return usagef("--muon takes matrices of models whose weights are all trained; give --full as well")
 	case fs.Changed("base") && f.out != "" && !f.isPEFT():
 		return usagef("--base is in PEFT's format alone, and OUT is a file of GGUF")
@@ -199,6 +201,9 @@ func (f *finetuneFlags) check(fs *pflag.FlagSet) error {
 	for _, name := range []string{"rank", "alpha", "rslora", "targets"} {
 		if s.Weights != "" && fs.Changed(name) {
 			return usagef("--%s is of an adapter, and --full trains all weights; give one of them", name)
+		}
+		if f.target.head != "" && fs.Changed(name) {
+			return usagef("--%s is of an adapter, and --draft-head trains all weights of a head; leave one of them out", name)
 		}
 	}
 	if s.Weights != "" {
@@ -281,6 +286,9 @@ func (f *finetuneFlags) run(cmd *cobra.Command) (err error) {
 		if err := job.CheckPEFT(); err != nil {
 			return fmt.Errorf("PEFT's format: %w; give an OUT of the name FILE.gguf", err)
 		}
+	}
+	if err := f.headBefore(cmd, job); err != nil {
+		return err
 	}
 	if saved != nil {
 		if err := job.Restore(saved); err != nil {

@@ -17,25 +17,34 @@ import (
 	"github.com/quern-llm/quern/go/draft"
 	"github.com/quern-llm/quern/go/finetune"
 	"github.com/quern-llm/quern/go/gguf"
+	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/launch"
 	"github.com/quern-llm/quern/go/model"
+	"github.com/quern-llm/quern/go/model/nn"
 	"github.com/quern-llm/quern/go/quant"
 	"github.com/quern-llm/quern/go/train/data"
 )
 
-// targetFlags are the flags about the model for which another is trained to draft.
+// targetFlags are the flags about the model for which another, or a head, is trained to draft.
 type targetFlags struct {
 	draftFlags         // of which model is TARGET; empty: there is none
+	head       string  // the kind of head that is trained for -m, which is TARGET then; empty: a model is
+	vocab      int     // tokens that it guesses among
 	own        bool    // the answers in the examples are its own
 	tokens     int     // of an answer, at most
 	temp       float64 // of its answers
 }
 
-// draftFlagsOnly are those that go with --draft-for.
+// headKinds are the words of --draft-head.
+var headKinds = []string{model.HeadArch}
+
+// draftFlagsOnly are those that go with --draft-for, or --draft-head.
 var draftFlagsOnly = []string{"own-answers", "answer-tokens", "answer-temp"}
 
 func (f *targetFlags) define(fs *pflag.FlagSet, hub *hubFlags) {
 	fs.Var(&draftValue{&f.draftFlags, hub}, "draft-for", "train the model to draft for TARGET, a GGUF `FILE` or a name as -m has it, whose answers to the examples' prompts are learnt; OUT is a model")
+	choiceVar(fs, &f.head, "draft-head", "", headKinds, "train a new head that drafts for the model, whose own answers to the examples' prompts are learnt, in place of an adapter; OUT is the head")
+	intVar(fs, &f.vocab, "draft-vocab", "", 32_000, kernel.Panel, nn.MaxVocab, "tokens that the head guesses among, at most: those that answers have most often")
 	fs.BoolVar(&f.own, "own-answers", false, "the answers in the examples are TARGET's own, such as a server's; it writes none")
 	intVar(fs, &f.tokens, "answer-tokens", "", 256, 1, 1<<20, "tokens of an answer of TARGET, at most")
 	floatVar(fs, &f.temp, "answer-temp", 0, 0, 100, "temperature of TARGET's answers; 0 is the likeliest tokens")
@@ -43,27 +52,61 @@ func (f *targetFlags) define(fs *pflag.FlagSet, hub *hubFlags) {
 
 // check validates the flags, together with those of the command.
 func (f *targetFlags) check(all *finetuneFlags, fs *pflag.FlagSet) error {
+	if f.head == "" && fs.Changed("draft-vocab") {
+		return usagef("--draft-vocab goes with --draft-head")
+	}
+	if f.head != "" {
+		switch {
+		case f.model != "":
+			return usagef("--draft-head trains a head for the model of -m, and --draft-for has that model draft for another; give one of them")
+		case all.settings.Weights != "":
+			return usagef("--full: all weights of a head are trained anyway, and the model's stay; leave out --full or --draft-head")
+		}
+		f.model, all.settings.Head, all.settings.HeadTokens = all.model, true, f.vocab
+		if !fs.Changed("lr") {
+			all.settings.Rate = headRate
+		}
+	}
 	if f.model == "" {
 		for _, name := range draftFlagsOnly {
 			if fs.Changed(name) {
-				return usagef("--%s goes with --draft-for", name)
+				return usagef("--%s goes with --draft-for, or --draft-head", name)
 			}
 		}
 		return nil
 	}
 	switch {
 	case all.isPEFT():
-		return usagef("--draft-for: OUT is a model; give a FILE.gguf with -o")
+		return usagef("%s: OUT is a model; give a FILE.gguf with -o", f.flag())
 	case all.ranks != "":
-		return usagef("--ranks: a draft model is trained by one process; leave out --ranks or --draft-for")
+		return usagef("--ranks: what drafts is trained by one process; leave out --ranks or %s", f.flag())
 	case all.objective != autoObjective && all.objective != "answers":
-		return usagef("--objective %s: with --draft-for answers are learnt", all.objective)
+		return usagef("--objective %s: with %s answers are learnt", all.objective, f.flag())
 	case all.dryRun && !f.own:
-		return usagef("--dry-run: what is learnt are the answers of --draft-for, which are yet to be written; it goes with --own-answers")
+		return usagef("--dry-run: what is learnt are the answers of %s, which are yet to be written; it goes with --own-answers", f.flag())
 	case f.own && (fs.Changed("answer-tokens") || fs.Changed("answer-temp")):
 		return usagef("--own-answers: the examples have the answers; leave --answer-tokens and --answer-temp out")
 	}
 	return nil
+}
+
+// headRate is the largest rate for heads, whose weights are random at first.
+const headRate = 5e-4
+
+// flag is the flag that has drafts learnt.
+func (f *targetFlags) flag() string {
+	if f.head != "" {
+		return "--draft-head"
+	}
+	return "--draft-for"
+}
+
+// source is what drafts are of.
+func (f *targetFlags) source() draft.Source {
+	if f.head != "" {
+		return draft.Head
+	}
+	return draft.Model
 }
 
 // answers is the file with the answers that there are.
@@ -92,17 +135,21 @@ func (f *targetFlags) begun(all *finetuneFlags) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// openTarget opens TARGET, for which the model of a file drafts.
+// openTarget opens TARGET, for which a model or a head in a file drafts, or nothing.
 func (f *finetuneFlags) openTarget(drafts string) (*launch.Head, error) {
 	return f.files.ReadHead(f.target.model, launch.Settings{
 		Ctx: f.settings.Context, Sequences: distil.Streams, NoProjector: true,
-		Draft: launch.Draft{Sources: draft.Set(1 << draft.Model), Path: drafts},
+		Draft: launch.Draft{Sources: draft.Set(1 << f.target.source()), Path: drafts},
 	})
 }
 
 // planDrafts is plan for a model that is to draft for TARGET. It also measures how the model drafts now.
 func (f *finetuneFlags) planDrafts(cmd *cobra.Command, head *launch.Head, r *data.Renderer) (*finetune.Plan, error) {
-	target, err := f.openTarget(f.model)
+	drafts := f.model
+	if f.target.head != "" {
+		drafts = "" // there is no head yet
+	}
+	target, err := f.openTarget(drafts)
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +176,7 @@ func (f *finetuneFlags) planDrafts(cmd *cobra.Command, head *launch.Head, r *dat
 	}
 	for _, s := range []*data.Set{learn, held} {
 		if s.Len() > len(s.Examples) {
-			return nil, fmt.Errorf("--draft-for: drafts are learnt from prompts or answers, and these are %s", s.Kind())
+			return nil, fmt.Errorf("%s: drafts are learnt from prompts or answers, and these are %s", f.target.flag(), s.Kind())
 		}
 	}
 	if err := f.renderAs(r, target, learn, cmd.ErrOrStderr()); err != nil {
@@ -161,6 +208,9 @@ func (f *finetuneFlags) planDrafts(cmd *cobra.Command, head *launch.Head, r *dat
 			return nil, fmt.Errorf("%s: an answer of %s has token %d, and its vocabulary has %d tokens", f.model, f.target.model, id, head.Config.NVocab)
 		}
 	}
+	if f.target.head != "" { // see headBefore
+		return plan, nil
+	}
 	f.without, err = f.measureDrafts(cmd.Context(), m, plan)
 	if err == nil && f.without != nil {
 		_, err = fmt.Fprintf(cmd.OutOrStdout(), "drafts before: %s\n", f.without)
@@ -176,7 +226,12 @@ func (f *finetuneFlags) suits(head, target *launch.Head) error {
 		}
 	}
 	if target.Config.OnePass() {
-		return fmt.Errorf("--draft-for %s: it reads whole texts and writes none, so nothing can draft for it", f.target.model)
+		return fmt.Errorf("%s: it reads whole texts and writes none, so nothing can draft for it", f.target.model)
+	}
+	if f.target.head != "" {
+		if err := model.CanHaveHead(target.File); err != nil {
+			return fmt.Errorf("%s: %w", f.target.model, err)
+		}
 	}
 	if err := launch.SameVocabulary(head.Tokenizer, target.Tokenizer); err != nil {
 		return fmt.Errorf("%s cannot learn the tokens of %s: %w; want models of one vocabulary", f.model, f.target.model, err)
@@ -298,6 +353,7 @@ type drafting struct {
 	distil.Acceptance
 	distil.Speed
 	texts int
+	timed bool // the speed was measured
 }
 
 // Texts that are measured at most.
@@ -314,13 +370,46 @@ func (f *finetuneFlags) measureDrafts(ctx context.Context, m *launch.Model, p *f
 	if d.Acceptance, err = distil.Accepted(ctx, m.Drafts, texts); err != nil {
 		return nil, err
 	}
-	d.Speed, err = f.question(m.Head).Measure(ctx, m.Engine, texts[:min(len(texts), mostTimed)])
+	return d, f.timeDrafts(ctx, m, d, texts)
+}
+
+// timeDrafts measures how much faster answers are.
+func (f *finetuneFlags) timeDrafts(ctx context.Context, m *launch.Model, d *drafting, texts []model.Text) (err error) {
+	d.timed = true
+	d.Speed, err = f.question(m.Head).Measure(ctx, m.Engine, f.target.source(), texts[:min(len(texts), mostTimed)])
+	return err
+}
+
+// headBefore measures what a head guesses before it has learnt anything.
+func (f *finetuneFlags) headBefore(cmd *cobra.Command, job *finetune.Job) (err error) {
+	if f.target.head == "" || f.dryRun {
+		return nil
+	}
+	f.without, err = f.guessed(cmd.Context(), job)
+	if err == nil && f.without != nil {
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "drafts before: %s\n", f.without)
+	}
+	return err
+}
+
+// guessed measures the head in training; nil: nothing is held out.
+func (f *finetuneFlags) guessed(ctx context.Context, job *finetune.Job) (*drafting, error) {
+	texts := job.Held[:min(len(job.Held), mostDrafted)]
+	if len(texts) == 0 {
+		return nil, nil
+	}
+	d := &drafting{texts: len(texts)}
+	var err error
+	d.Acceptance, err = distil.InSteps(texts, func(x model.Text) ([][]bool, error) { return job.Guessed(ctx, x) })
 	return d, err
 }
 
 func (d *drafting) String() string {
 	s := fmt.Sprintf("%.1f %% accepted of %d at a time on %s, %.2f in a pass, which makes it %.2f tokens", 100*d.Share(), distil.Drafts,
 		count(d.texts, "held-out text"), d.Length(), d.Length()+1)
+	if !d.timed {
+		return s
+	}
 	if d.Guessed == 0 {
 		return s + "; none was worth its time on this machine"
 	}
@@ -328,18 +417,28 @@ func (d *drafting) String() string {
 }
 
 // draftSummary measures the draft model that was made, and says how it is used.
-func (f *finetuneFlags) draftSummary(cmd *cobra.Command, p *finetune.Plan) error {
-	if err := f.draftsAfter(cmd, p); err != nil {
+func (f *finetuneFlags) draftSummary(cmd *cobra.Command, job *finetune.Job) error {
+	if err := f.draftsAfter(cmd, job); err != nil {
 		return fmt.Errorf("%s is written, and could not be measured: %w", f.out, err)
 	}
 	_, err := fmt.Fprintf(cmd.OutOrStdout(), "to use it: quern serve -m %s --model-draft %s\n", quoted(f.target.model), quoted(f.out))
 	return err
 }
 
-func (f *finetuneFlags) draftsAfter(cmd *cobra.Command, p *finetune.Plan) error {
+func (f *finetuneFlags) draftsAfter(cmd *cobra.Command, job *finetune.Job) error {
 	if f.without == nil {
 		_, err := fmt.Fprintln(cmd.OutOrStdout(), "drafts: not measured, since nothing is held out")
 		return err
+	}
+	var d *drafting
+	if f.target.head != "" {
+		err := job.Recall()
+		if err == nil {
+			d, err = f.guessed(cmd.Context(), job)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	target, err := f.openTarget(f.out)
 	if err != nil {
@@ -350,7 +449,11 @@ func (f *finetuneFlags) draftsAfter(cmd *cobra.Command, p *finetune.Plan) error 
 		return err
 	}
 	defer m.Close()
-	d, err := f.measureDrafts(cmd.Context(), m, p)
+	if d != nil {
+		err = f.timeDrafts(cmd.Context(), m, d, job.Held)
+	} else {
+		d, err = f.measureDrafts(cmd.Context(), m, job.Plan)
+	}
 	if err != nil {
 		return err
 	}

@@ -119,7 +119,7 @@ func (f *finetuneFlags) salvage(ctx context.Context, job *finetune.Job, err erro
 
 // write writes the adapter, or the model.
 func (f *finetuneFlags) write(ctx context.Context, job *finetune.Job) (int64, error) {
-	if f.target.model != "" && job.Settings.Weights == "" {
+	if f.target.model != "" && f.target.head == "" && job.Settings.Weights == "" {
 		return f.writeMerged(ctx, job)
 	}
 	if f.isPEFT() {
@@ -148,5 +148,5 @@ func (f *finetuneFlags) finish(cmd *cobra.Command, job *finetune.Job, save func(
 	if err := f.summary(cmd.Context(), cmd.OutOrStdout(), job, n); err != nil || f.target.model == "" {
 		return err
 	}
-	return f.draftSummary(cmd, job.Plan)
+	return f.draftSummary(cmd, job)
 }

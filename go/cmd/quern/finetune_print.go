@@ -113,6 +113,8 @@ func (f *finetuneFlags) estimate(cmd *cobra.Command, job *finetune.Job) error {
 	size := job.Size()
 	if mix := job.Settings.Weights; mix != "" {
 		fmt.Fprintf(w, "weights: all %s, rounded to %s, %s\n", thousands(uint64(size.Numbers)), strings.ToUpper(mix), mem.FormatBytes(size.Adapter))
+	} else if job.Settings.Head {
+		fmt.Fprintf(w, "head: %s weights, rounded to BF16, %s\n", thousands(uint64(size.Numbers)), mem.FormatBytes(size.Adapter))
 	} else {
 		fmt.Fprintf(w, "adapter: rank %d, alpha %g, %d matrices, %s numbers, %s\n", job.Settings.LoRA.Rank, job.Settings.LoRA.Alpha,
 			size.Matrices, thousands(uint64(size.Numbers)), mem.FormatBytes(size.Adapter))
@@ -194,7 +196,7 @@ func (t *training) held(p finetune.Point, best bool) {
 		if best {
 			line += ", the best"
 		}
-	} else if p.Step == 0 && t.job.Settings.Weights == "" {
+	} else if p.Step == 0 && t.job.Settings.Weights == "" && !t.job.Settings.Head {
 		line += " without the adapter"
 	}
 	t.line(line)
@@ -231,7 +233,7 @@ func (f *finetuneFlags) summary(ctx context.Context, w io.Writer, job *finetune.
 	}
 	fmt.Fprintf(w, "%s: %s, of step %d\n", visible(f.out), mem.FormatBytes(uint64(bytes)), step)
 	base, ok := job.Base()
-	if job.Settings.Weights != "" {
+	if job.Settings.Weights != "" || job.Settings.Head {
 		if ok {
 			fmt.Fprintf(w, "held-out loss: %.4f before, %.4f after\n", base, job.Best)
 		}
