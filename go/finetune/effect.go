@@ -24,7 +24,7 @@ const effectBytes = 128 << 20
 // CanCompare reports whether Compare has something to compare: held-out texts that a model writes, and an adapter that is not the
 // beginning's.
 func (j *Job) CanCompare() bool {
-	return len(j.Held) > 0 && j.HeldOut.Learnt > 1 && j.Pooling == nn.PoolNone && j.Settings.Weights == "" && j.best != nil && j.BestStep > 0
+	return len(j.Held) > 0 && j.HeldOut.Learnt > 1 && j.Pooling == nn.PoolNone && !j.Settings.fresh() && j.best != nil && j.BestStep > 0
 }
 
 // Compare compares the predictions for the held-out examples with the best adapter and without it, of pairs for the better answer.

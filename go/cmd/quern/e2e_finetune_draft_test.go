@@ -119,18 +119,10 @@ func TestFinetuneDraftsForAModel(t *testing.T) {
 	}
 }
 
-// A run that is interrupted goes on with the answers that there are, and makes the bytes of one that was not.
-func TestFinetuneDraftsGoOn(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	small, prompts := firstLayers(t, dir, 1), beginningsFile(t, dir, 30)
-	whole, out := filepath.Join(dir, "whole.gguf"), filepath.Join(dir, "out.gguf")
-	args := func(out string, more ...string) []string {
-		return append([]string{"finetune", "-m", small, "--draft-for", demo.Name, "--data", prompts, "-o", out, "--answer-tokens", "24", "--answer-temp", "0.8",
-			"--seed", "3", "--val-split", "0.2", "-b", "512", "--steps", "40", "--patience", "0", "--lr", "4e-3"}, more...)
-	}
-	succeed(t, args(whole)...)
-	cmd := exec.CommandContext(t.Context(), program, args(out)...)
+// interruptAt runs quern until it says something, and interrupts it then.
+func interruptAt(t *testing.T, what string, args ...string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), program, args...)
 	cmd.Env = cleanEnvironment()
 	stdout, err := cmd.StdoutPipe()
 	if err == nil {
@@ -140,7 +132,7 @@ func TestFinetuneDraftsGoOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	var said bytes.Buffer
-	for b := make([]byte, 4096); !strings.Contains(said.String(), "step 0 of"); {
+	for b := make([]byte, 4096); !strings.Contains(said.String(), what); {
 		n, err := stdout.Read(b)
 		if said.Write(b[:n]); err != nil {
 			t.Fatalf("%v: %q", err, said.String())
@@ -153,6 +145,20 @@ func TestFinetuneDraftsGoOn(t *testing.T) {
 	if _ = cmd.Wait(); cmd.ProcessState.ExitCode() != exitInterrupted {
 		t.Fatalf("exit code %d, %q", cmd.ProcessState.ExitCode(), said.String())
 	}
+}
+
+// A run that is interrupted goes on with the answers that there are, and makes the bytes of one that was not.
+func TestFinetuneDraftsGoOn(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	small, prompts := firstLayers(t, dir, 1), beginningsFile(t, dir, 30)
+	whole, out := filepath.Join(dir, "whole.gguf"), filepath.Join(dir, "out.gguf")
+	args := func(out string, more ...string) []string {
+		return append([]string{"finetune", "-m", small, "--draft-for", demo.Name, "--data", prompts, "-o", out, "--answer-tokens", "24", "--answer-temp", "0.8",
+			"--seed", "3", "--val-split", "0.2", "-b", "512", "--steps", "40", "--patience", "0", "--lr", "4e-3"}, more...)
+	}
+	succeed(t, args(whole)...)
+	interruptAt(t, "step 0 of", args(out)...)
 	// As if it had been interrupted while answers were written.
 	answers, checkpoint := filepath.Join(dir, "out.gguf.answers.json"), filepath.Join(dir, "out.gguf.checkpoint.safetensors")
 	var saved map[string]any
@@ -231,6 +237,93 @@ func TestFinetuneDraftsRefuses(t *testing.T) {
 		quern(t, test.args...).refused(t, test.code, test.words...)
 	}
 	if left := names(t, dir); len(left) != 3 {
+		t.Errorf("there are %v", left)
+	}
+}
+
+// A head learns a model's own answers from nothing, and most of its drafts are accepted after prompts that it has not seen. A
+// server drafts by it at once, and texts stay what they are.
+func TestFinetuneDraftHead(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	prompts, out, whole := beginningsFile(t, dir, 60), filepath.Join(dir, "out.gguf"), filepath.Join(dir, "whole.gguf")
+	args := func(out string, more ...string) []string {
+		return append([]string{"finetune", "-m", demo.Name, "--draft-head", "eagle3", "--data", prompts, "-o", out, "--answer-tokens", "24", "--val-split", "0.2",
+			"-b", "512", "--steps", "24", "--eval-every", "12", "--lr", "2e-3", "--draft-vocab", "1024"}, more...)
+	}
+	said := succeed(t, args(whole)...)
+	before, after := draftsOf(t, said)
+	t.Logf("%v %%, before %v %%", after, before)
+	if before > 5 || after < 30 {
+		t.Errorf("%v %% are accepted after it, %v %% before: %s", after, before, said)
+	}
+	for _, want := range []string{"answers of demo: 60, ", "head: 1.", "to use it: quern serve -m demo --model-draft " + whole} {
+		if !strings.Contains(said, want) {
+			t.Errorf("got %q, want %q in it", said, want)
+		}
+	}
+	interruptAt(t, "step 0 of", args(out)...)
+	if r := quern(t, args(out, "--resume", "--draft-vocab", "512")...); r.code != 1 || !strings.Contains(r.stderr, "--draft-vocab was 1024") {
+		t.Errorf("another vocabulary: %+v", r)
+	}
+	succeed(t, args(out, "--resume", "--threads", "1")...)
+	a, errA := os.ReadFile(whole)
+	b, errB := os.ReadFile(out)
+	if errA != nil || errB != nil || !bytes.Equal(a, b) {
+		t.Errorf("the head of an interrupted run is another: %v, %v", errA, errB)
+	}
+	if left := names(t, dir); len(left) != 3 {
+		t.Errorf("there are %v", left)
+	}
+	const prompt = "Once there was a big boy who"
+	plain := succeed(t, "run", "-m", demo.Name, "-p", prompt, "--temp", "0", "-n", "40", "--ignore-eos", "--speculate", "off")
+	server := serve(t, "", "-m", demo.Name, "--model-draft", out, "--speculate", "head")
+	for range 3 {
+		status, r := server.post("/completion", `{"prompt":"`+prompt+`","n_predict":40,"temperature":0,"ignore_eos":true}`)
+		if status != 200 || r["content"] != plain {
+			t.Errorf("%d: %v, want %q", status, r, plain)
+		}
+	}
+	inspected := succeed(t, "inspect", out)
+	for _, want := range []string{"eagle3.target_layers", "d2t", "BF16"} {
+		if !strings.Contains(inspected, want) {
+			t.Errorf("no %s in %s", want, inspected)
+		}
+	}
+}
+
+// Models that can have no head, and flags that do not go together, are one line, before anything is answered.
+func TestFinetuneDraftHeadRefuses(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	prompts, out := beginningsFile(t, dir, 4), filepath.Join(dir, "out.gguf")
+	flags := func(m string, more ...string) []string {
+		return append([]string{"finetune", "-m", m, "--draft-head", "eagle3", "--data", prompts, "-o", out}, more...)
+	}
+	head := headFor(t, demo.GGUF(), scripted.Head{Arch: "eagle3", Inputs: []int{0, 1, 2}})
+	for _, test := range []struct {
+		args  []string
+		code  int
+		words []string
+	}{
+		{flags(testdata.Path(t, "models/tiny-random-bert-mean-f16.gguf")), 1, []string{"bert", "reads whole texts"}},
+		{flags(testdata.Path(t, "archs/qwen35.gguf")), 1, []string{"qwen35", "carries a state along the text"}},
+		{flags(testdata.Path(t, "archs/gemma3n.gguf")), 1, []string{"gemma3n", "several streams"}},
+		{flags(head), 1, []string{"head.gguf"}},
+		{flags(demo.Name, "--draft-for", demo.Name), 2, []string{"--draft-head", "--draft-for"}},
+		{flags(demo.Name, "--full", "BF16"), 2, []string{"--full", "--draft-head"}},
+		{flags(demo.Name, "--rank", "4"), 2, []string{"--rank", "--draft-head"}},
+		{flags(demo.Name, "--ranks", "mpi"), 2, []string{"--ranks", "--draft-head"}},
+		{flags(demo.Name, "--objective", "dpo"), 2, []string{"--objective", "--draft-head"}},
+		{flags(demo.Name, "--dry-run"), 2, []string{"--dry-run", "--own-answers"}},
+		{flags(demo.Name, "--draft-head", "eagle9"), 2, []string{"--draft-head", "eagle3"}},
+		{flags(demo.Name, "--draft-vocab", "1"), 2, []string{"--draft-vocab", "16"}},
+		{flags(demo.Name, "-o", filepath.Join(dir, "folder")), 2, []string{"--draft-head", ".gguf"}},
+		{[]string{"finetune", "-m", demo.Name, "--data", prompts, "-o", out, "--draft-vocab", "64"}, 2, []string{"--draft-vocab", "--draft-head"}},
+	} {
+		quern(t, test.args...).refused(t, test.code, test.words...)
+	}
+	if left := names(t, dir); len(left) > 2 {
 		t.Errorf("there are %v", left)
 	}
 }

@@ -94,7 +94,7 @@ func unused(fs *pflag.FlagSet, p *finetune.Plan) error {
 		{"beta", p.Settings.Preference != "", "is of pairs of a better and a worse answer, and --data has none"},
 		{"temperature", contrast, "is of queries and texts that answer them, and --data has none for an embedding model"},
 		{"eval-every", p.Every > 0 || p.Settings.Every == 0, nothingHeld},
-		{"compare", p.Settings.Weights == "" && p.Pooling == nn.PoolNone, "is of an adapter for a model that writes answers"},
+		{"compare", p.Settings.Weights == "" && !p.Settings.Head && p.Pooling == nn.PoolNone, "is of an adapter for a model that writes answers"},
 		{"compare", p.Every > 0, nothingHeld},
 		{"patience", p.Every > 0 || p.Settings.Patience == 0, nothingHeld},
 	} {
