@@ -248,3 +248,42 @@ func TestFineTuningWithoutRoom(t *testing.T) {
 		t.Errorf("%+v, %v", all, err)
 	}
 }
+
+// A reranker learns from queries with what answers them, and ranks by the name of what was made.
+func TestFineTuningOfRankings(t *testing.T) {
+	t.Parallel()
+	base := reranker(t, "bert", nil, "cls.weight", "cls.bias", "cls.output.weight", "cls.output.bias")
+	s := serve(t, "", "-m", "ranks="+base, "--batch-dir", filepath.Join(t.TempDir(), "files"), "--fine-tuning")
+	c := s.batches("x")
+	all := questions(24)
+	var lines, answers []string
+	for _, x := range all {
+		lines = append(lines, fmt.Sprintf(`{"query": %q, "positive": %q}`, x[0], x[1]))
+		answers = append(answers, x[1])
+	}
+	file := c.upload("answers.jsonl", lines...)
+	params := openai.FineTuningJobNewParams{Model: "ranks", TrainingFile: file, ValidationFile: openai.String(file), Seed: openai.Int(1)}
+	params.Hyperparameters.NEpochs.OfInt = openai.Int(20)
+	params.Hyperparameters.LearningRateMultiplier.OfFloat = openai.Float(15)
+	job := c.tuned(c.jobOf(params))
+	found := func(model string) (n int) {
+		for i, x := range all[:8] {
+			body, err := json.Marshal(map[string]any{"model": model, "query": x[0], "documents": answers, "top_n": 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var ranked struct{ Results []struct{ Index int } }
+			s.posted("/v1/rerank", string(body), &ranked)
+			if len(ranked.Results) != 1 {
+				t.Fatalf("%+v", ranked)
+			}
+			if ranked.Results[0].Index == i {
+				n++
+			}
+		}
+		return n
+	}
+	if before, after := found("ranks"), found(job.FineTunedModel); after <= before || after < 3 {
+		t.Errorf("%d of 8 answers were first before, %d after", before, after)
+	}
+}
