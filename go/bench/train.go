@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/finetune"
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/machine"
@@ -18,12 +19,13 @@ import (
 	"github.com/quern-llm/quern/go/train"
 )
 
-// Training configures benchmarks of steps that train an adapter (LoRA) of all matrices of a model's layers.
+// Training configures benchmarks of steps that train an adapter (LoRA) of all matrices of a model's layers, or all weights.
 type Training struct {
 	Models  []string
-	Tokens  []int // of a step: one text, each of whose tokens but the first is to be learnt
-	Rank    int   // of the adapter
-	Threads []int // numbers of threads to measure
+	Tokens  []int  // of a step: one text, each of whose tokens but the first is to be learnt
+	Rank    int    // of the adapter
+	Full    string // what all weights are rounded to, as finetune.WholeOf has it, of which Muon takes matrices; empty: an adapter
+	Threads []int  // numbers of threads to measure
 	KV      []kvcache.Types
 	Repeats int
 	Warmup  bool // a step before, uncounted
@@ -46,6 +48,7 @@ type TrainResult struct {
 	TypeV         string `json:"type_v"`
 	Tokens        int    `json:"n_train"`
 	Rank          int    `json:"rank"`
+	Full          string `json:"full,omitempty"`
 
 	Memory    uint64    `json:"memory_bytes"` // of the trainer, the adapter and the optimiser, beside the model
 	Layers    int       `json:"layers"`       // of the model
@@ -97,6 +100,14 @@ func shareOf(v *float64) string {
 	return fmt.Sprintf("%.1f %%", 100**v)
 }
 
+// trained names what is trained.
+func trained(full string, rank int) string {
+	if full != "" {
+		return "all " + full
+	}
+	return fmt.Sprintf("rank %d", rank)
+}
+
 func trainTable(roofline bool) table[TrainResult] {
 	type col = column[TrainResult]
 	columns := []col{
@@ -105,7 +116,7 @@ func trainTable(roofline bool) table[TrainResult] {
 		{"threads", 7, false, func(r *TrainResult) string { return fmt.Sprint(r.Threads) }},
 		{"type_k", 6, false, func(r *TrainResult) string { return r.TypeK }},
 		{"type_v", 6, false, func(r *TrainResult) string { return r.TypeV }},
-		{"rank", 4, false, func(r *TrainResult) string { return fmt.Sprint(r.Rank) }},
+		{"trained", 8, false, func(r *TrainResult) string { return trained(r.Full, r.Rank) }},
 		{"test", 10, false, func(r *TrainResult) string { return fmt.Sprintf("train%d", r.Tokens) }},
 		{"t/s", 18, false, func(r *TrainResult) string { return fmt.Sprintf("%.2f ± %.2f", r.AvgTS, r.StdDevTS) }},
 		{"best t/s", 10, false, func(r *TrainResult) string { return fmt.Sprintf("%.2f", 1e9*float64(r.Tokens)/float64(r.BestNS)) }},
@@ -199,7 +210,7 @@ func (t *Training) run(ctx context.Context, threads int, out Output, yield func(
 			for _, n := range t.Tokens {
 				r := &TrainResult{
 					BuildCommit: out.Commit, CPUInfo: t.Machine.Model, ModelFilename: name, Threads: threads, Tokens: n, Rank: t.Rank,
-					TypeK: kv.K.String(), TypeV: kv.V.String(), products: peaks,
+					Full: t.Full, TypeK: kv.K.String(), TypeV: kv.V.String(), products: peaks,
 				}
 				profile, err := t.measure(ctx, pool, kv, r)
 				if err != nil {
@@ -247,28 +258,26 @@ func (t *Training) measure(ctx context.Context, pool *kernel.Pool, kv kvcache.Ty
 		return nil, err
 	}
 	defer f.Close()
-	s, err := model.NewSurvey(f, (&engine.Config{KV: kv}).KVTypes(), r.Tokens)
+	m, a, err := t.tuned(ctx, f, pool, kv, r)
 	if err != nil {
 		return nil, err
 	}
-	m, err := s.Load(model.Options{Pack: pool.PackInto, Budget: t.Budget, Residency: model.Mapped, Until: ctx})
-	if err != nil {
-		return nil, err
+	if t.Full == "" { // else it is a's
+		defer m.Close()
 	}
-	defer m.Close()
 	info := describe(f.GGUF, m.Config, kv)
 	r.ModelType, r.ModelSize, r.ModelParams = info.desc, info.bytes, info.params
-	a, err := model.NewTuned(m, model.LoRA{Rank: r.Rank, Alpha: float64(2 * r.Rank), Seed: 1}, t.Budget)
-	if err != nil {
-		return nil, err
-	}
 	trainer, err := model.NewTrainer(m, a, model.TrainerConfig{Pool: pool, Budget: t.Budget, MaxTokens: r.Tokens})
 	if err != nil {
 		return nil, err
 	}
 	defer trainer.Close()
 	before := t.Budget.Free()
-	run, err := train.New(trainer, pool, t.Budget, []model.Text{someText(m.Config, r.Tokens)}, train.Config{Steps: t.Repeats + 1, Rate: 1e-5})
+	c := train.Config{Steps: t.Repeats + 1, Rate: 1e-5}
+	if t.Full != "" {
+		c.MuonRate = 1e-4
+	}
+	run, err := train.New(trainer, pool, t.Budget, []model.Text{someText(m.Config, r.Tokens)}, c)
 	if err != nil {
 		return nil, err
 	}
@@ -307,16 +316,51 @@ func (t *Training) measure(ctx context.Context, pool *kernel.Pool, kv kvcache.Ty
 	return summarize(trainer.Profile(), r.Threads), nil
 }
 
+// tuned loads the model, with what is trained of it.
+func (t *Training) tuned(ctx context.Context, f *model.File, pool *kernel.Pool, kv kvcache.Types, r *TrainResult) (*model.Model, *model.Tuned, error) {
+	types := (&engine.Config{KV: kv}).KVTypes()
+	if t.Full != "" {
+		whole, err := finetune.WholeOf(f.GGUF, t.Full)
+		if err != nil {
+			return nil, nil, err
+		}
+		whole.KV = types
+		a, err := model.NewWhole(f, whole, pool, t.Budget)
+		if err != nil {
+			return nil, nil, err
+		}
+		return a.Model(), a, nil
+	}
+	s, err := model.NewSurvey(f, types, r.Tokens)
+	if err != nil {
+		return nil, nil, err
+	}
+	m, err := s.Load(model.Options{Pack: pool.PackInto, Budget: t.Budget, Residency: model.Mapped, Until: ctx})
+	if err != nil {
+		return nil, nil, err
+	}
+	a, err := model.NewTuned(m, model.LoRA{Rank: r.Rank, Alpha: float64(2 * r.Rank), Seed: 1}, t.Budget)
+	if err != nil {
+		m.Close()
+		return nil, nil, err
+	}
+	return m, a, nil
+}
+
 // finish computes what follows from the times, in nanoseconds. Each weight that a token is multiplied by is in a product of the
-// forward pass, and in one of the backward pass.
-func (r *TrainResult) finish(times []float64, c cost) {
-	avg, dev := meanDev(times)
+// forward pass, and in one of the backward pass, or two where all weights are trained.
+func (r *TrainResult) finish(took []float64, c cost) {
+	avg, dev := meanDev(took)
 	r.AvgNS, r.StdDevNS, r.BestNS = uint64(avg), uint64(dev), r.SamplesNS[0]
 	for _, ns := range r.SamplesNS {
 		r.BestNS = min(r.BestNS, ns)
 	}
 	r.AvgTS, r.StdDevTS = meanDev(r.SamplesTS)
-	r.GMACs = 2 * (c.macs*float64(r.Tokens) + c.outputMACs*float64(r.Tokens-1)) / float64(r.BestNS)
+	times := 2.0
+	if r.Full != "" {
+		times = 3
+	}
+	r.GMACs = times * (c.macs*float64(r.Tokens) + c.outputMACs*float64(r.Tokens-1)) / float64(r.BestNS)
 	r.products = r.compared(r.GMACs)
 }
 

@@ -13,8 +13,8 @@ import (
 // keysAndValues is the type of keys and values in passes.
 var keysAndValues = kernel.KVTypes{K: kernel.KVF16, V: kernel.KVF16}
 
-// wholeOf says how all weights of a file are trained and written: rounded to a type, or to those of a mix of types.
-func wholeOf(f *gguf.File, name string) (model.Whole, error) {
+// WholeOf says how all weights of a file are trained and written: rounded to a type, or to those of a mix of types.
+func WholeOf(f *gguf.File, name string) (model.Whole, error) {
 	mix, err := quant.ParseMix(name)
 	if err != nil {
 		return model.Whole{}, err
@@ -44,7 +44,7 @@ func (j *Job) tuned(src Source) (*model.Tuned, error) {
 	if j.Settings.Head {
 		return j.head(src)
 	}
-	whole, err := wholeOf(src.File.GGUF, j.Settings.Weights)
+	whole, err := WholeOf(src.File.GGUF, j.Settings.Weights)
 	if err != nil {
 		return nil, err
 	}

@@ -55,6 +55,7 @@ type benchFlags struct {
 	image   string // a file, or a size
 	train   []int  // tokens
 	rank    int
+	full    string
 	mmproj  model.EncoderType
 	types   []string
 
@@ -120,9 +121,10 @@ as a multiple of real time.
 With --image, measure how long the encoders of projectors, given with -m, take for a
 picture: a file, or the size of a drawn one, such as 1024x1024.
 
-With --train, measure steps that train an adapter of --rank on so many tokens: the pass
-there, the one back, and the change of the adapter; with --profile, by operation. Speeds
-are compared with those of products from cache, of F32 and of BF16 weights.
+With --train, measure steps that train an adapter of --rank on so many tokens, or with
+--full all weights, their matrices by Muon: the pass there, the one back, and the change
+of what is trained; with --profile, by operation of the passes. Speeds are compared with
+those of products from cache, of F32 and of BF16 weights.
 
 With --synth, write a model with random weights instead, as large and as fast as
 a real one: ` + strings.Join(synth.Shapes(), " ") + `,
@@ -206,6 +208,7 @@ func (f *benchFlags) define(fs *pflag.FlagSet) {
 	fs.StringVar(&f.image, "image", "", "with projectors, encode a picture: a `FILE`, or the size of one, WIDTHxHEIGHT")
 	listVar(fs, &f.train, "train", "", nil, 2, maxTrained, "steps that train an adapter on so many tokens")
 	intVar(fs, &f.rank, "rank", "", 16, 1, kernel.MaxRank, "with --train, the rank of the adapter")
+	fs.StringVar(&f.full, "full", "", "with --train, all weights are trained in place of an adapter, rounded to `TYPE`, such as F32 or Q4_K_M")
 	encoderTypeVar(fs, &f.mmproj)
 	wordsVar(fs, &f.types, "types", "", nil, acceptWeightType, "with --kernels, weight types (default: all)")
 	fs.Var(&worthValue{&f.speculate.Right, &f.speculate.Own}, "speculate", "what drafts are worth that are right with `CHANCES` such as 0.5,0.7,0.9 (0.5+0.4: and second guesses where the first are wrong), or that come from sources such as auto or ngram+mtp; off is none")
@@ -257,8 +260,10 @@ func (f *benchFlags) run(ctx context.Context, cmd *cobra.Command) error {
 		return usagef("--image encodes a picture; leave --sound, --curve, --kernels, --profile and --speculate out")
 	case f.image != "" && len(f.models) == 0:
 		return usagef("--image wants a projector; name one with -m")
-	case f.changed("rank") && len(f.train) == 0:
-		return usagef("--rank goes with --train")
+	case (f.changed("rank") || f.full != "") && len(f.train) == 0:
+		return usagef("--rank and --full go with --train")
+	case f.changed("rank") && f.full != "":
+		return usagef("--rank is of an adapter; leave it or --full out")
 	case len(f.train) > 0 && (f.sound != "" || f.image != "" || f.curve || f.kernels || f.drafts() || f.plot != ""):
 		return usagef("--train measures steps of training; leave --sound, --image, --curve, --kernels, --speculate and --plot out")
 	case f.energy && (f.sound != "" || f.image != "" || f.curve || f.kernels || f.profile || f.drafts() || len(f.train) > 0):

@@ -148,6 +148,8 @@ func TestBenchUsage(t *testing.T) {
 		{"bench -m x --train 1", []string{"--train", "from 2"}},
 		{"bench -m x --train 8 --rank 0", []string{"--rank", "from 1"}},
 		{"bench -m x --rank 8", []string{"--rank", "--train"}},
+		{"bench -m x --full F32", []string{"--full", "--train"}},
+		{"bench -m x --train 8 --rank 8 --full F32", []string{"--rank", "--full"}},
 		{"bench -m x --train 8 --curve", []string{"--train", "--curve"}},
 	} {
 		var stderr bytes.Buffer

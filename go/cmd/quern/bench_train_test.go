@@ -14,10 +14,10 @@ func TestBenchTrain(t *testing.T) {
 	path := tinyModel(t)
 	measured := func(args ...string) []byte {
 		t.Helper()
-		return benched(t, append([]string{"-m", path, "-r", "2", "-t", "1", "--rank", "4"}, args...)...)
+		return benched(t, append([]string{"-m", path, "-r", "2", "-t", "1"}, args...)...)
 	}
 	var rows []bench.TrainResult
-	if err := json.Unmarshal(measured("--train", "8,70", "-o", "json"), &rows); err != nil {
+	if err := json.Unmarshal(measured("--train", "8,70", "--rank", "4", "-o", "json"), &rows); err != nil {
 		t.Fatal(err)
 	}
 	if len(rows) != 2 || rows[0].Tokens != 8 || rows[1].Tokens != 70 {
@@ -41,7 +41,7 @@ func TestBenchTrain(t *testing.T) {
 	profile := func(args ...string) {
 		t.Helper()
 		ops = nil
-		if err := json.Unmarshal(measured(append(args, "--train", "70", "--profile", "--no-roofline", "-o", "json")...), &ops); err != nil {
+		if err := json.Unmarshal(measured(append(args, "--train", "70", "--rank", "4", "--profile", "--no-roofline", "-o", "json")...), &ops); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -72,6 +72,13 @@ func TestBenchTrain(t *testing.T) {
 	}
 	if shares < 0.999 || shares > 1.001 {
 		t.Errorf("shares add up to %g", shares)
+	}
+	rows = nil
+	if err := json.Unmarshal(measured("--train", "8", "--full", "Q8_0", "--no-roofline", "-o", "json"), &rows); err != nil {
+		t.Fatal(err)
+	}
+	if len(rows) != 1 || rows[0].Full != "Q8_0" || !(rows[0].GMACs > 0) || rows[0].Kept != layers {
+		t.Errorf("all weights: %+v", rows)
 	}
 	if table := string(measured("--train", "8", "--no-roofline")); !strings.Contains(table, "     train8 |") || strings.Contains(table, "of F32") {
 		t.Errorf("the table is\n%s", table)
