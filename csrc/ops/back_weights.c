@@ -15,6 +15,9 @@
 #define OUTS 256
 #define OUTS_LEAST 32 /* of an item, where threads would lack items: below it transposing x takes most of the time */
 
+/* Rows of dy that are asked for before they are read: each is a line of its own page. */
+#define AHEAD 8
+
 /* Blocks of activations of a row of dy transposed. */
 #define TIMES (QN_BACK_ROWS / QN_ACT_BLOCK)
 
@@ -70,6 +73,7 @@ static void rows_of_dy(const struct run *c, const struct qn_back_w *op, struct a
 			for (int64_t at = 0; at < some; at++) {
 				const float *dy = cols_row(c, op->src, t + k + at) + i + j;
 
+				__builtin_prefetch(dy + AHEAD * c->bufs[op->src.buf].width);
 				for (int64_t r = 0; r < rows; r++)
 					y[r][at] = dy[r];
 			}
@@ -98,8 +102,13 @@ static void add_tile(const struct qn_back_w *op, const float *tile, int64_t i, i
 	}
 }
 
+/* What a thread's panels are of: a block of columns, in rows from t on. */
+struct held {
+	int64_t block, t;
+};
+
 /* n_out rows of d_w from row i on, of a block of columns. */
-static void w_block(struct run *c, const struct qn_op *o, int64_t block, int64_t i, int64_t n_out)
+static void w_block(struct run *c, const struct qn_op *o, struct held *held, int64_t block, int64_t i, int64_t n_out)
 {
 	const struct qn_back_w *op = &o->back_w;
 	const int64_t rows = op_rows(c, o), first = block * COLUMNS, left = op->n_in - first;
@@ -114,7 +123,9 @@ static void w_block(struct run *c, const struct qn_op *o, int64_t block, int64_t
 		const int64_t whole = (n + BF16_RUN - 1) / BF16_RUN * BF16_RUN;
 		const size_t bytes = qn_panel_bytes(QN_BF16, whole);
 
-		panels_of_x(c, o, panels, block, t, n);
+		if (held->block != block || held->t != t)
+			panels_of_x(c, o, panels, block, t, n);
+		*held = (struct held){block, t};
 		rows_of_dy(c, op, act, i, n_out, t, n);
 		for (int64_t r = 0; r < n_out; r += most) {
 			const int some = (int)(n_out - r < most ? n_out - r : most);
@@ -140,11 +151,12 @@ static void w_run(struct run *c, const struct qn_op *o)
 
 	const int64_t parts = (op->n_out + outs - 1) / outs;
 	struct deal d = deal_begin(c->pool, c->ith, blocks * parts);
+	struct held held = {-1, 0};
 
 	while ((i = deal_next(c->pool, c->step, &d)) >= 0) {
 		const int64_t from = i % parts * outs, n = op->n_out - from < outs ? op->n_out - from : outs;
 
-		w_block(c, o, i / parts, from, n);
+		w_block(c, o, &held, i / parts, from, n);
 	}
 }
 

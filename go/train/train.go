@@ -472,6 +472,7 @@ func (r *Run) gradient(stop *kernel.Stop) (s Step, sum []float32, err error) {
 	s = Step{Number: r.state.Taken + 1, Rate: r.config.rate(r.state.Taken + 1)}
 	chunks, weight := r.chunks()
 	r.sums.reset(len(chunks))
+	r.sums.threads = r.pool.Threads()
 	all, err := r.together(len(chunks), r.team.cuts(r.config.Chunks), func(i int) (Verdict, error) {
 		v, err := r.judge(chunks[i], stop)
 		if err == nil {

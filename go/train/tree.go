@@ -1,5 +1,7 @@
 package train
 
+import "sync"
+
 // A place is one of the tree over n numbered vectors: that of the sum of 2^level of them from number index * 2^level on, or of
 // those that there are.
 type place struct {
@@ -48,8 +50,9 @@ func placesOf(n, from, to int) (there []place, most int) {
 // A tree adds vectors up pairwise, by their number: a fixed binary tree, whoever makes them.
 type tree struct {
 	places
-	sums [][]float32 // of the places that are there
-	free [][]float32
+	sums    [][]float32 // of the places that are there
+	free    [][]float32
+	threads int // that add; 0: one
 }
 
 // newTree returns a tree with memory for as many vectors of n numbers as are waiting at most.
@@ -67,24 +70,31 @@ func (t *tree) reset(n int) {
 	t.free, t.sums = append(t.free, t.sums...), t.sums[:0]
 }
 
-// add adds the vector of a place, which it may change.
+// add adds the vector of a place.
 func (t *tree) add(p place, x []float32) {
-	x = t.merge(p, x)
-	last := len(t.free) - 1
-	sum := t.free[last]
-	copy(sum, x)
-	t.free, t.sums = t.free[:last], append(t.sums, sum)
+	merged := t.places.add(p)
+	if merged == 0 {
+		last := len(t.free) - 1
+		sum := t.free[last]
+		copy(sum, x)
+		t.free, x = t.free[:last], sum
+	}
+	t.sums = append(t.sums, t.merge(merged, x))
 }
 
 // adopt is add of a vector that is the tree's from then on.
-func (t *tree) adopt(p place, x []float32) { t.sums = append(t.sums, t.merge(p, x)) }
+func (t *tree) adopt(p place, x []float32) { t.sums = append(t.sums, t.merge(t.places.add(p), x)) }
 
-// merge adds to x, in it, what is there and belongs to it.
-func (t *tree) merge(p place, x []float32) []float32 {
-	for range t.places.add(p) {
+// merge adds to x so many of the latest sums, in the memory of the earliest of them. It returns the sum.
+func (t *tree) merge(merged int, x []float32) []float32 {
+	for i := range merged {
 		last := len(t.sums) - 1
-		plus(x, t.sums[last], x)
-		t.sums, t.free = t.sums[:last], append(t.free, t.sums[last])
+		sum := t.sums[last]
+		plus(sum, x, max(t.threads, 1))
+		if i > 0 {
+			t.free = append(t.free, x)
+		}
+		t.sums, x = t.sums[:last], sum
 	}
 	return x
 }
@@ -92,9 +102,23 @@ func (t *tree) merge(p place, x []float32) []float32 {
 // total returns the sum of all vectors, once all were added. It is valid until the next reset.
 func (t *tree) total() []float32 { return t.sums[0] }
 
-// plus is y = a + b, where a is of earlier vectors.
-func plus(y, a, b []float32) {
+// plusShare is how many numbers a thread adds at least.
+const plusShare = 1 << 18
+
+// plus adds x to y, which is of earlier vectors.
+func plus(y, x []float32, threads int) {
+	each := max((len(y)+threads-1)/threads, plusShare)
+	var wait sync.WaitGroup
+	for at := each; at < len(y); at += each {
+		wait.Go(func() { plusSome(y[at:min(at+each, len(y))], x[at:]) })
+	}
+	plusSome(y[:min(each, len(y))], x)
+	wait.Wait()
+}
+
+func plusSome(y, x []float32) {
+	x = x[:len(y)]
 	for i := range y {
-		y[i] = a[i] + b[i]
+		y[i] += x[i]
 	}
 }
