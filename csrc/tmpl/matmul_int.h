@@ -213,15 +213,16 @@ INLINE void ask_ahead(int type, int np, int nt, int tokens, const struct block *
 	}
 
 	const int32_t ahead = np == 2 ? qn_ahead_pair : has_short_loop(type, tokens) ? qn_ahead_short : qn_ahead;
-	const uint8_t *p = w->p + at + ahead;
+	const uint8_t *const p = w->p + at + ahead, *from = p;
 
 	if (!ahead)
 		return;
-	if (np == 2)
-		p = p + n > w->end ? p + w->skip : p;
 #pragma GCC unroll 32
-	for (int i = 0; i < n; i += 64)
-		__builtin_prefetch(p + i);
+	for (int i = 0; i < n; i += 64) {
+		if (np == 2 && i % 256 == 0) /* by four lines: each of its own costs more */
+			from = p + i >= w->end ? p + w->skip : p;
+		__builtin_prefetch(from + i);
+	}
 }
 
 /*
