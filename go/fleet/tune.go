@@ -24,6 +24,9 @@ import (
 // matrices have about their full speed with as many.
 const tuneChunk = 512
 
+// tuneSteps is how many steps a job may have: of each there are numbers in memory, in what it is saved to, and in its table.
+const tuneSteps = 100_000
+
 // tuneSaves is how often the state of a fine-tuning job is saved.
 const tuneSaves = 30 * time.Second
 
@@ -277,10 +280,18 @@ func (t *tuning) read(ctx context.Context) error {
 		s.Batch = max(wish.Examples*t.plan.Learnt.Tokens/max(t.plan.Learnt.Examples, 1), 1)
 		err = plan()
 	}
+	if err == nil {
+		err = t.plan.Limit(tuneChunk)
+	}
 	if err != nil {
 		return err
 	}
-	return t.plan.Limit(tuneChunk)
+	if n := t.plan.Config.Steps; n > tuneSteps {
+		param := "hyperparameters"
+		return &batch.TuneFault{Code: "invalid_" + param, Param: &param, Message: fmt.Sprintf(
+			"these are %d steps, want at most %d; fewer n_epochs or a larger batch_size make it so", n, tuneSteps)}
+	}
+	return nil
 }
 
 // exampleBytes is what the examples' tokens take, with their weights.

@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -191,6 +192,13 @@ func TestFineTuningByPairs(t *testing.T) {
 		if job := c.failedJob(id); job.Error.Param != "training_file" || job.Error.Message != wrong.want {
 			t.Errorf("%s", job.RawJSON())
 		}
+	}
+	many := openai.FineTuningJobNewParams{Model: "demo", TrainingFile: pairs, Method: openai.FineTuningJobNewParamsMethod{Type: "dpo"}}
+	many.Method.Dpo.Hyperparameters.NEpochs.OfInt = openai.Int(10_000)
+	many.Method.Dpo.Hyperparameters.BatchSize.OfInt = openai.Int(1)
+	many.TrainingFile = c.upload("many.jsonl", slices.Repeat(lines, 3)...)
+	if job := c.failedJob(c.jobOf(many)); job.Error.Param != "hyperparameters" || !strings.Contains(job.Error.Message, "steps, want at most 100000; ") {
+		t.Errorf("%s", job.RawJSON())
 	}
 	_, err := c.FineTuning.Jobs.New(ctx, openai.FineTuningJobNewParams{Model: "demo", TrainingFile: pairs, Method: openai.FineTuningJobNewParamsMethod{Type: "reinforcement"}})
 	if status(err) != 400 || !strings.Contains(messageOf(err), "method: type: ") || !strings.HasSuffix(messageOf(err), "want one of supervised, dpo") {
