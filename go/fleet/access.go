@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -84,6 +85,16 @@ func (f *Fleet) followKeys(ctx context.Context) {
 			f.c.Server.Batches.Share(keys.Len() > 1)
 		}
 	})
+}
+
+// called returns what an owner is called: the name of its key, or the beginning of its hash; all where there are no keys.
+func (a *Access) called(owner string) string {
+	for _, k := range a.keys().All() {
+		if k.Name == owner {
+			return k.Called()
+		}
+	}
+	return cmp.Or(owner, "all")
 }
 
 // counted returns the keys whose requests are counted. Without keys all clients are as one.

@@ -51,7 +51,11 @@ func (f *Fleet) handler() (*gin.Engine, error) {
 	for i, path := range public {
 		public[i] = prefix + path
 	}
-	e.Use(guard.Identify(), f.metrics.Requests(f.log), guard.Recover(f.log),
+	e.Use(guard.Identify())
+	if f.audit != nil {
+		e.Use(f.audit.Requests())
+	}
+	e.Use(f.metrics.Requests(f.log), guard.Recover(f.log),
 		guard.Hosts(slices.Concat(f.c.Access.AllowedHosts, f.c.Address.Hosts), host.Loopback, f.c.Access.open),
 		guard.CrossOrigin(origins))
 	if dir := f.c.PageDir; dir != "" {

@@ -17,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gin-gonic/gin"
 	"github.com/rs/zerolog"
 	"go.opentelemetry.io/otel"
 
@@ -68,6 +69,7 @@ type Config struct {
 
 	NoMetrics   bool   // GET /metrics is refused
 	VLLMMetrics bool   // it has vLLM's gauges as well
+	AuditLog    string // file of a line for each request; empty: none
 	Traces      string // URL of an OpenTelemetry collector; empty: none
 	NoPage      bool   // there is no page to chat with
 	PageDir     string // of a page in place of the built-in one
@@ -102,6 +104,7 @@ type Fleet struct {
 	api     *server.Server
 	metrics *telemetry.Metrics
 	tracing *telemetry.Tracing
+	audit   *telemetry.Audit // nil: there is none
 	host    *host.Host
 	at      []net.Listener
 
@@ -163,6 +166,12 @@ func (f *Fleet) openTelemetry(context.Context) (err error) {
 		return err
 	}
 	f.onClose(f.tracing.Close)
+	if path := f.c.AuditLog; path != "" {
+		if f.audit, err = telemetry.NewAudit(path, f.log); err != nil {
+			return usage.Errorf("--audit-log: %w", err)
+		}
+		f.onClose(f.audit.Close)
+	}
 	push, err := telemetry.NewPush(f.c.Version)
 	if err != nil {
 		return err
@@ -255,6 +264,11 @@ func (f *Fleet) openServer(context.Context) error {
 	c.Device, c.Log, c.Besides = f.device, f.log, f.pages()
 	c.Caller, c.Account, c.Known, c.Note, c.MaxBody = f.c.Access.caller, f.c.Access.account, known, telemetry.Note, mostBody
 	c.Keys = f.c.Access.counted
+	if f.audit != nil {
+		c.Batched = func(c *gin.Context, begun time.Time, owner string) {
+			f.audit.Batched(c, begun, f.c.Access.called(owner))
+		}
+	}
 	f.api = server.New(c)
 	for _, src := range f.sources() {
 		if err := f.api.Add(src); err != nil {
@@ -357,6 +371,9 @@ func (f *Fleet) Serve(ctx context.Context) error {
 	f.log.Info().Msg("stopped")
 	return nil
 }
+
+// ReopenLogs opens the audit log again, which may have been renamed.
+func (f *Fleet) ReopenLogs() { f.audit.Reopen() }
 
 // Addresses returns where the server listens.
 func (f *Fleet) Addresses() (all []net.Addr) {

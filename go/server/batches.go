@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gin-gonic/gin"
+
 	"github.com/quern-llm/quern/go/internal/panics"
 	"github.com/quern-llm/quern/go/server/batch"
 )
@@ -37,7 +39,7 @@ func (s *Server) RunBatches(ctx context.Context) {
 	if s.c.Batches == nil {
 		return
 	}
-	h := s.Handler()
+	h := s.batchHandler()
 	r := batch.Runner{
 		Store: s.c.Batches, Width: batchWidth,
 		Do: func(ctx context.Context, owner, url string, body []byte) batch.Answer {
@@ -65,6 +67,31 @@ func (s *Server) RunBatches(ctx context.Context) {
 		},
 	}
 	r.Run(ctx)
+}
+
+// batchHandler is Handler, for requests of batches.
+func (s *Server) batchHandler() http.Handler {
+	gin.SetMode(gin.ReleaseMode)
+	e := gin.New()
+	if s.c.Batched != nil {
+		e.Use(func(c *gin.Context) {
+			begun, b, ended := time.Now(), batchOf(c.Request.Context()), false
+			defer func() {
+				if !ended { // a panic is propagating
+					c.Status(http.StatusInternalServerError)
+				}
+				status := c.Writer.Status()
+				if b != nil && status != http.StatusTooManyRequests && status != http.StatusServiceUnavailable { // else it is sent again
+					s.c.Batched(c, begun, b.owner)
+				}
+			}()
+			c.Next()
+			ended = true
+		})
+	}
+	s.Register(e)
+	s.Fallback(e)
+	return e
 }
 
 // A recorder is a ResponseWriter that keeps what is written.

@@ -34,13 +34,11 @@ func (s *Server) allowed(req *answer.Request, meant catalog.Meant, tuned *batch.
 
 // begin counts a request for a model, before anything is loaded or computed for it.
 func (s *Server) begin(req *answer.Request, meant catalog.Meant) error {
-	if req.Caller.Account == nil {
-		return nil
-	}
 	st, err := s.models.Status(meant.Model)
 	if err != nil {
 		return err
 	}
+	req.HTTP.Set(answer.ModelKey, st.Names[0])
 	req.Run, err = req.Caller.Account.Begin(st.Names[0], req.Caller.Background)
 	req.TellQuota()
 	return err

@@ -95,6 +95,8 @@ type Config struct {
 	Account func(owner string) *quota.Account
 	// Keys returns the keys whose requests are counted, for GET /v1/usage; nil: none are.
 	Keys func() []quota.Key
+	// Batched is called when a request of a batch of an owner has been answered; nil: nothing is.
+	Batched func(c *gin.Context, begun time.Time, owner string)
 	// MaxBody returns the most bytes that the body of a request may have; nil: 64 MiB.
 	MaxBody func(*gin.Context) int64
 	// Known reports whether a request is of an authorized client, where GET /models may be anybody's; nil: all are.

@@ -107,6 +107,21 @@ func (f *serveFlags) serve(ctx, asked context.Context, ranks *engine.Ranks, logs
 		return err
 	}
 	defer s.Close()
+	if f.audit != "" { // programs that rotate logs tell so by this signal
+		hangups := make(chan os.Signal, 1)
+		signal.Notify(hangups, syscall.SIGHUP)
+		defer signal.Stop(hangups)
+		go func() {
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case <-hangups:
+					s.ReopenLogs()
+				}
+			}
+		}()
+	}
 	if keyInArguments(os.Args[1:]) {
 		logs.Warn().Msg("--api-key: everybody on this machine can read the keys in the process's command line; give them with --api-key-file, or as sha256: and the hash")
 	}
@@ -135,7 +150,7 @@ func (f *serveFlags) config(logs zerolog.Logger, stderr io.Writer) (c fleet.Conf
 		Access:   fleet.Access{RequireKey: f.requireKey, Origins: f.origins, AllowedHosts: f.allowedHosts},
 		MaxBody:  int64(f.bodyLimit),
 		BatchDir: f.batchDir, BatchBytes: f.batchMax, FineTuning: f.fineTuning, DiskDir: f.diskDir, DiskBytes: f.diskMax,
-		MCP: f.mcp, NoMetrics: !f.metrics, VLLMMetrics: f.vllmMetrics, Traces: f.traces, NoPage: !f.page, PageDir: f.path,
+		MCP: f.mcp, NoMetrics: !f.metrics, VLLMMetrics: f.vllmMetrics, AuditLog: f.audit, Traces: f.traces, NoPage: !f.page, PageDir: f.path,
 		DrainDelay: f.drainDelay, Drain: f.drain,
 	}
 	if c.Access.Keys, err = f.keys(); err != nil {

@@ -52,6 +52,7 @@ type serverFlags struct {
 	certFile, keyFile string
 	apiKeys           []string
 	apiKeyFile        string
+	audit             string
 	requireKey        bool
 	origins           []string
 	allowedHosts      []string
@@ -148,7 +149,7 @@ func (f *serveFlags) define(whole, which, each *pflag.FlagSet) {
 	whole.StringVar(&f.loraDir, "lora-dir", "", "`FOLDER` of adapters that clients may load at run time")
 
 	whole.StringSliceVar(&f.apiKeys, "api-key", nil, "`KEY` that clients need, or sha256: and its hash; comma-separated")
-	whole.StringVar(&f.apiKeyFile, "api-key-file", "", "`FILE` with such keys, one per line, each with a weight, a role (admin or user) and a highest priority if need be")
+	whole.StringVar(&f.apiKeyFile, "api-key-file", "", "`FILE` with such keys, one per line, each with a weight, a role (admin or user), a highest priority, a name and quotas if need be; it is followed")
 	whole.BoolVar(&f.requireKey, "require-key", false, "refuse to start without a key if the address is reachable from other machines")
 	whole.StringSliceVar(&f.origins, "cors-origins", []string{"localhost"}, "`ORIGINS` whose pages may use the API, such as https://example.com; localhost is all of this machine, * is all")
 	whole.StringSliceVar(&f.allowedHosts, "allowed-hosts", nil, "`NAMES` of this server besides localhost, when it listens on the loopback address, and besides addresses and private names when it has no API key; * is all")
@@ -176,6 +177,7 @@ func (f *serveFlags) define(whole, which, each *pflag.FlagSet) {
 	f.vectors.define(each)
 
 	whole.StringVar(&f.traces, "trace-endpoint", "", "`URL` of an OpenTelemetry collector (OTLP over HTTP), such as http://localhost:4318")
+	whole.StringVar(&f.audit, "audit-log", "", "`FILE` to append a line of JSON to for each request that ended: who asked which model, and how many tokens it took")
 	f.log.define(whole)
 }
 

@@ -13,6 +13,9 @@ import (
 
 // Log fields of requests. They contain no text of prompts and answers.
 
+// ModelKey is the key of the name of the model that a request is for, in its gin context: a string.
+const ModelKey = "asked-model"
+
 // outcomes are how sequences end, in the log's words. Of a request that is the latest of this list that one of its
 // sequences has.
 var outcomes = []string{"stop", "length", "context", "deadline", "shutdown", "cancelled", "error"}
@@ -102,6 +105,9 @@ func (g *Generation) abandon(left int) {
 		}
 	}
 }
+
+// Note adds fields to the log line of the request.
+func (req *Request) Note(fields map[string]any) { req.host.Note(req.HTTP, fields) }
 
 // noteError leaves the reason of an error for the log. Details of internal errors have a line of their own.
 func (req *Request) noteError(e *reply.Error) {

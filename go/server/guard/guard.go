@@ -134,6 +134,9 @@ func ClientOf(c *gin.Context) string {
 	return address(c.Request.RemoteAddr)
 }
 
+// Address is the address of a request's client, without its port.
+func Address(r *http.Request) string { return address(r.RemoteAddr) }
+
 // address is a client's address without its port; all clients of a unix socket share one.
 func address(remote string) string {
 	if host, _, err := net.SplitHostPort(remote); err == nil {

@@ -154,6 +154,7 @@ func (s *API) transcribe(req *answer.Request, q *transcriptionQuery) error {
 	r, err := l.Transcribe(ctx, samples, o)
 	if r != nil {
 		req.Run.Output(r.Tokens)
+		req.Note(map[string]any{"model": m.Name, "completion_tokens": r.Tokens})
 	}
 	var wrong *transcribe.OptionError
 	switch {
