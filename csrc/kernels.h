@@ -68,6 +68,9 @@ typedef void mm_pair_fn(float *out, const void *panel, const void *panel2, const
 
 #define QN_PAIR_MIN 6
 
+/* Products by type, and behind them the one of BF16 panels of layout QN_X12. */
+enum { QN_MM_TWELVE = QN_N_TYPES, QN_N_MM };
+
 #define BF16_RUN 32 /* columns of a BF16 product whose sums are added to the row's together */
 
 /*
@@ -159,9 +162,9 @@ struct logits_range {
 typedef void fn_fn(float *y, const float *g, const float *u, int64_t n);
 
 struct kernels {
-	mm_fn *mm[QN_N_TYPES];
-	int mm_tile[QN_N_TYPES]; /* tokens the kernel takes at once: 1 .. QN_TILE_MAX */
-	mm_pair_fn *mm_pair[QN_N_TYPES]; /* NULL where two panels at once are no faster than one by one */
+	mm_fn *mm[QN_N_MM];
+	int mm_tile[QN_N_MM]; /* tokens the kernel takes at once: 1 .. QN_TILE_MAX */
+	mm_pair_fn *mm_pair[QN_N_MM]; /* NULL where two panels at once are no faster than one by one */
 
 	/*
 	 * y = 2 * code + add, for n bytes of two codes: of parts of them, a multiple of 16 bytes, first the low

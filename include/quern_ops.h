@@ -24,11 +24,12 @@ extern "C" {
 enum qn_layout {
 	QN_ROWS = 0, /* rows of blocks, exactly as in GGUF; packed panel by panel as it is used */
 	QN_X16 = 1,  /* panels of 16 rows, interleaved by qn_pack() */
+	QN_X12 = 2,  /* the same of BF16 in 12 bits, by qn_pack_twelve(): n_in is a multiple of 32 */
 };
 
 /*
  * n_mat matrices of n_out rows by n_in columns, y = W x. n_mat is 1, or the number of experts
- * that lie one after the other. QN_X16 panels are 64-byte aligned.
+ * that lie one after the other. Panels are 64-byte aligned.
  *
  * Panels may lie in `places` parts of memory, of a NUMA node each: part k, place_stride bytes after part k - 1, has
  * panels k n / places .. (k + 1) n / places of each of the matrices, of n panels, one matrix after the other, with room

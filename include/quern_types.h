@@ -17,6 +17,7 @@ enum qn_status {
 	QN_EINVAL = -1,  /* a size, a type or a layout that the kernels cannot take */
 	QN_ENOMEM = -2,  /* threads or memory for the pool could not be had */
 	QN_ENOTFINITE = -3, /* a weight or the scale of a weight block is NaN or infinite */
+	QN_EWIDE = -4,   /* weights have too many exponents for panels of QN_X12 */
 };
 
 /* Types of weights. The numbers are GGUF's. */
@@ -72,6 +73,15 @@ size_t qn_panel_bytes(int32_t type, int64_t n_in);
  * Returns QN_ENOTFINITE if a weight or a block's scale is NaN or infinite.
  */
 int qn_pack(int32_t type, void *panel, const void *rows, int32_t n_rows, int64_t n_in);
+
+/* Bytes of one panel of 16 rows of n_in elements of BF16 in 12 bits (QN_X12); 0 where n_in is no multiple of 32. */
+size_t qn_twelve_bytes(int64_t n_in);
+
+/*
+ * As qn_pack() of rows of BF16, into a panel of QN_X12: qn_twelve_bytes(). Returns QN_EWIDE if weights have more
+ * exponents than it has room for; the panel then says nothing.
+ */
+int qn_pack_twelve(void *panel, const void *rows, int32_t n_rows, int64_t n_in);
 
 /* y[n_in] = one GGUF row as floats. */
 void qn_dequantize(int32_t type, float *y, const void *row, int64_t n_in);

@@ -18,6 +18,7 @@
  */
 #define MM_FLOAT_TOKENS 2
 #include "tmpl/matmul_float.h"
+#include "arm/twelve_neon.h"
 #include "tmpl/matmul_bf16.h"
 #include "tmpl/product.h"
 

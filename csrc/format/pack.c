@@ -15,6 +15,7 @@
 #include "format/interleave.h"
 #include "format/pack.h"
 #include "format/panel.h"
+#include "format/twelve.h"
 #include "kernels.h"
 #include "math/fp16.h"
 
@@ -509,4 +510,44 @@ int qn_pack(int32_t type, void *panel, const void *rows, int32_t n_rows, int64_t
 int pack_away(int32_t type, void *panel, const void *rows, int32_t n_rows, int64_t n_in)
 {
 	return pack(type, panel, rows, n_rows, n_in, 1);
+}
+
+static int pack_twelve(void *panel, const void *rows, int32_t n_rows, int64_t n_in, int away)
+{
+	const struct rows s = {rows, (int64_t)qn_row_bytes(QN_BF16, n_in), n_rows};
+	_Alignas(64) uint16_t lines[TWELVE_HALVES];
+	_Alignas(64) uint8_t block[sizeof(struct twelve_head) + TWELVE_LINES / 4 * sizeof(struct twelve_group)];
+	uint8_t *to = panel;
+	int finite = 1, fits = 1;
+
+	if (!qn_twelve_bytes(n_in) || n_rows < 1 || n_rows > QN_PANEL)
+		return QN_EINVAL;
+	for (int64_t k = 0; k < n_in; k += QN_ACT_BLOCK) {
+		const int cols = (int)(n_in - k < QN_ACT_BLOCK ? n_in - k : QN_ACT_BLOCK);
+		const size_t bytes = (size_t)twelve_block_bytes(cols);
+
+		for (int i = 0; i < cols; i += FLOAT_COLS) {
+			const int n = cols - i < FLOAT_COLS ? cols - i : FLOAT_COLS;
+
+			ask_rows(&s, (k + i) * 2, n * 2);
+			finite &= pack_bf16((uint32_t *)(lines + i * QN_PANEL), &s, k + i, n);
+		}
+		fits &= twelve_encode(away ? block : to, lines, cols / 2);
+		if (away)
+			copy_away(to, block, bytes);
+		to += bytes;
+	}
+	if (away)
+		copied_away();
+	return !finite ? QN_ENOTFINITE : fits ? QN_OK : QN_EWIDE;
+}
+
+int qn_pack_twelve(void *panel, const void *rows, int32_t n_rows, int64_t n_in)
+{
+	return pack_twelve(panel, rows, n_rows, n_in, 0);
+}
+
+int pack_twelve_away(void *panel, const void *rows, int32_t n_rows, int64_t n_in)
+{
+	return pack_twelve(panel, rows, n_rows, n_in, 1);
 }

@@ -23,17 +23,19 @@ static int pack_one(const struct pack_job *job, int64_t i)
 	const struct qn_mat *m = job->src;
 	const int64_t n = mat_panels(m), row = i % n * QN_PANEL, left = m->n_out - row;
 	const int64_t row_bytes = (int64_t)qn_row_bytes(m->type, m->n_in);
-	const int64_t panel_bytes = (int64_t)qn_panel_bytes(m->type, m->n_in);
 	const uint8_t *rows = (const uint8_t *)m->data + (i / n * m->n_out + row) * row_bytes;
+	const int32_t n_rows = (int32_t)(left < QN_PANEL ? left : QN_PANEL);
+	uint8_t *panel = panel_of(job, i, mat_panel_bytes(job->dst));
 
-	return pack_away(m->type, panel_of(job, i, panel_bytes), rows, (int32_t)(left < QN_PANEL ? left : QN_PANEL),
-	                 m->n_in);
+	if (job->dst->layout == QN_X12)
+		return pack_twelve_away(panel, rows, n_rows, m->n_in);
+	return pack_away(m->type, panel, rows, n_rows, m->n_in);
 }
 
 /* Writes to each page of a panel that is about to be packed. */
 static void touch_one(const struct pack_job *job, int64_t i)
 {
-	const int64_t bytes = (int64_t)qn_panel_bytes(job->src->type, job->src->n_in);
+	const int64_t bytes = mat_panel_bytes(job->dst);
 	volatile uint8_t *panel = panel_of(job, i, bytes);
 
 	for (int64_t at = 0; at < bytes; at += 4096)
@@ -113,8 +115,8 @@ int qn_pack_mat(struct qn_pool *pool, const struct qn_mat *dst, int64_t first, c
 
 	if (!qn_type_ok(src->type, src->n_in) || src->n_out < 1 || src->n_mat < 1 || src->layout != QN_ROWS)
 		return QN_EINVAL;
-	if (dst->type != src->type || dst->n_in != src->n_in || dst->layout != QN_X16 || dst->places > QN_PLACES_MAX ||
-	    dst->n_out < 1 || dst->n_mat < 1 || first < 0 ||
+	if (dst->type != src->type || dst->n_in != src->n_in || dst->places > QN_PLACES_MAX ||
+	    (dst->layout != QN_X16 && !mat_twelve(dst)) || dst->n_out < 1 || dst->n_mat < 1 || first < 0 ||
 	    first + mat_panels(src) * src->n_mat > mat_panels(dst) * dst->n_mat)
 		return QN_EINVAL;
 	pool_run(pool, pack_job, &job);

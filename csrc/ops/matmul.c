@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "format/pack.h"
 #include "format/parts.h"
 #include "ops/route.h"
 #include "run/operation.h"
@@ -66,6 +67,12 @@ static int64_t n_mat(const struct qn_op *op)
 	return op->rows == QN_ROWS_PAIR ? op->routing.n_expert : op->rows == QN_ROWS_HEAD ? op->heads.n : 1;
 }
 
+/* Which of the kernels multiplies a matrix. */
+static int mm_of(const struct qn_mat *m)
+{
+	return m->layout == QN_X12 ? QN_MM_TWELVE : m->type;
+}
+
 static struct operand operand_of(const struct run *c, const struct qn_op *op, int i)
 {
 	const struct qn_mat *m = &op->matmul.mat[i];
@@ -74,12 +81,12 @@ static struct operand operand_of(const struct run *c, const struct qn_op *op, in
 	return (struct operand){
 		.m = m,
 		.share = n_mat(op) / m->n_mat,
-		.mm = qn_kernels.mm[m->type],
+		.mm = qn_kernels.mm[mm_of(m)],
 		.act = c->bufs[op->matmul.act[kind]].data,
 		.act_bytes = act_bytes(kind),
-		.pair = qn_kernels.mm_pair[m->type],
+		.pair = qn_kernels.mm_pair[mm_of(m)],
 		.panels = mat_panels(m),
-		.panel_bytes = (int64_t)qn_panel_bytes(m->type, m->n_in),
+		.panel_bytes = mat_panel_bytes(m),
 		.row_bytes = (int64_t)qn_row_bytes(m->type, m->n_in),
 		.scratch = c->scratch,
 		.scratch_each = scratch_each(op),
@@ -90,7 +97,7 @@ static struct operand operand_of(const struct run *c, const struct qn_op *op, in
 static const void *panel_of(const struct operand *o, int64_t e, int64_t p, int part)
 {
 	e /= o->share;
-	if (o->m->layout == QN_X16)
+	if (o->m->layout != QN_ROWS)
 		return (const uint8_t *)o->m->data + panel_at(o->m, o->panels, o->panel_bytes, e, p);
 
 	const int64_t row = p * QN_PANEL, left = o->m->n_out - row;
@@ -250,7 +257,7 @@ static void panel_tile(const struct run *c, const struct qn_op *op, const struct
 
 			__builtin_prefetch(buf_row(c, op->matmul.dst, row + k) + col, 1);
 		}
-	if (s->w[1] && n >= QN_PAIR_MIN && o->pair && o->m->type == second->m->type) {
+	if (s->w[1] && n >= QN_PAIR_MIN && o->pair && mm_of(o->m) == mm_of(second->m)) {
 		o->pair(tile, s->w[0], s->w[1], act, o->m->n_in, n_act, n);
 	} else {
 		o->mm(tile, s->w[0], act, o->m->n_in, n_act, n);
@@ -286,7 +293,7 @@ static void panels_in_turn(const struct run *c, const struct qn_op *op, const st
  */
 static int64_t tile_tokens(const struct operand *o)
 {
-	const int64_t most = qn_kernels.mm_tile[o->m->type];
+	const int64_t most = qn_kernels.mm_tile[mm_of(o->m)];
 	const int64_t each = (o->m->n_in + QN_ACT_BLOCK - 1) / QN_ACT_BLOCK * o->act_bytes;
 	const int64_t fit = TILE_BYTES / each / TILE_UNIT * TILE_UNIT;
 
@@ -348,7 +355,7 @@ static void group(const struct run *c, const struct qn_op *op, const struct oper
 /* Panels of an item: those that a kernel takes at once. */
 static int item_size(const struct qn_op *op, int64_t rows)
 {
-	const int pairs = qn_kernels.mm_pair[op->matmul.mat[0].type] && op->matmul.epilogue != QN_EPI_GLU;
+	const int pairs = qn_kernels.mm_pair[mm_of(op->matmul.mat)] && op->matmul.epilogue != QN_EPI_GLU;
 
 	return rows >= QN_PAIR_MIN && pairs ? 2 : 1;
 }
@@ -359,7 +366,7 @@ static int item_size(const struct qn_op *op, int64_t rows)
  */
 static int items_at_once(const struct qn_op *op, int64_t rows)
 {
-	return (rows > qn_kernels.mm_tile[op->matmul.mat[0].type] ? GROUP : RUN_PANELS) / item_size(op, rows);
+	return (rows > qn_kernels.mm_tile[mm_of(op->matmul.mat)] ? GROUP : RUN_PANELS) / item_size(op, rows);
 }
 
 /* The columns of dst for the results of m, which are there for each head where there are heads. */
@@ -569,7 +576,8 @@ static struct qn_ticks_op moves(const struct run *c, const struct qn_op *op)
 	for (int i = 0; i < op->matmul.n_mat; i++) {
 		const struct qn_mat *w = &op->matmul.mat[i];
 
-		m.bytes += used * w->n_out * (int64_t)qn_row_bytes(w->type, w->n_in);
+		m.bytes += used * (w->layout == QN_X12 ? mat_panels(w) * mat_panel_bytes(w)
+		                                       : w->n_out * (int64_t)qn_row_bytes(w->type, w->n_in));
 		m.madds += rows * w->n_out * w->n_in;
 	}
 	return m;

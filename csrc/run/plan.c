@@ -2,6 +2,7 @@
  * plan.c - what a plan must be, checked once when it is built and never again. What a single operation must be
  * is said where it is computed (run/operation.h).
  */
+#include "format/pack.h"
 #include "ops/entries.h"
 #include "ops/route.h"
 #include "run/operation.h"
@@ -29,11 +30,11 @@ int place_ok(const struct qn_place *at)
 
 int mat_ok(const struct qn_mat *m)
 {
-	if (m->places > 1 && (m->layout != QN_X16 || m->places > QN_PLACES_MAX || m->place_stride <= 0 ||
+	if (m->places > 1 && (m->layout == QN_ROWS || m->places > QN_PLACES_MAX || m->place_stride <= 0 ||
 	                      m->place_stride % 64 != 0))
 		return 0;
 	return m->data && qn_type_ok(m->type, m->n_in) && m->n_out > 0 && m->n_mat > 0 && m->places >= 0 &&
-	       (m->layout == QN_ROWS || m->layout == QN_X16);
+	       (m->layout == QN_ROWS || m->layout == QN_X16 || mat_twelve(m));
 }
 
 int act_ok(const struct plan *p, const int32_t *act, const int32_t *from, int64_t n)

@@ -30,6 +30,7 @@
 #include "format/blocks.h"
 #include "format/codebook.h"
 #include "format/panel.h"
+#include "format/twelve.h"
 #include "kernels.h"
 #include "math/fp16.h"
 #include "scalar/set.h"
@@ -304,26 +305,38 @@ INLINE void mm_small(int type, float *out, const uint8_t *panel, const struct ac
  * BF16, as tiles of AMX multiply it: of each 32 columns the even ones and the odd ones are a chain of fma each, and
  * their sum is added to the row's.
  */
-static void mm_pairs(float *out, const uint16_t *panel, const struct actb *act, int64_t n_in, int64_t n_act, int n)
+static void mm_pairs(float *out, const void *panel, int twelve, const struct actb *act, int64_t n_in, int64_t n_act,
+                     int n)
 {
-	for (int t = 0; t < n; t++) {
-		for (int r = 0; r < QN_PANEL; r++) {
-			float sum = 0;
+	_Alignas(64) uint16_t lines[TWELVE_HALVES];
 
-			for (int64_t k = 0; k < n_in; k += BF16_RUN) {
-				const uint16_t *x = act[k / QN_ACT_BLOCK * n_act + t].x + k % QN_ACT_BLOCK;
-				const uint16_t *w = panel + (k / 2 * QN_PANEL + r) * 2;
+	memset(out, 0, sizeof *out * QN_PANEL * (size_t)n);
+	for (int64_t b = 0; b < n_in; b += QN_ACT_BLOCK, act += n_act) {
+		const int cols = (int)(n_in - b < QN_ACT_BLOCK ? n_in - b : QN_ACT_BLOCK);
+		const uint16_t *block = (const uint16_t *)panel + b * QN_PANEL;
+
+		if (twelve) {
+			twelve_lines_scalar(lines, twelve_block(panel, b), cols);
+			block = lines;
+		}
+		for (int i = 0; i < n * QN_PANEL; i++)
+			for (int k = 0; k < cols; k += BF16_RUN) {
+				const uint16_t *x = act[i / QN_PANEL].x + k;
+				const uint16_t *w = block + (k / 2 * QN_PANEL + i % QN_PANEL) * 2;
 				float even = 0, odd = 0;
 
-				for (int i = 0; i < BF16_RUN && k + i < n_in; i += 2) {
-					even = fmaf(f32_of_bf16(w[i * QN_PANEL]), f32_of_bf16(x[i]), even);
-					odd = fmaf(f32_of_bf16(w[i * QN_PANEL + 1]), f32_of_bf16(x[i + 1]), odd);
+				for (int j = 0; j < BF16_RUN && k + j < cols; j += 2) {
+					even = fmaf(f32_of_bf16(w[j * QN_PANEL]), f32_of_bf16(x[j]), even);
+					odd = fmaf(f32_of_bf16(w[j * QN_PANEL + 1]), f32_of_bf16(x[j + 1]), odd);
 				}
-				sum += even + odd;
+				out[i] += even + odd;
 			}
-			out[t * QN_PANEL + r] = sum;
-		}
 	}
+}
+
+static void mm_twelve_scalar(float *out, const void *panel, const void *act, int64_t n_in, int64_t n_act, int n)
+{
+	mm_pairs(out, panel, 1, act, n_in, n_act, n);
 }
 
 INLINE void mm_float(int type, float *out, const void *panel, const void *blocks, int64_t n_in, int64_t n_act, int n)
@@ -331,7 +344,7 @@ INLINE void mm_float(int type, float *out, const void *panel, const void *blocks
 	const struct actf *act = blocks;
 
 	if (type == QN_BF16) {
-		mm_pairs(out, panel, blocks, n_in, n_act, n);
+		mm_pairs(out, panel, 0, blocks, n_in, n_act, n);
 		return;
 	}
 	for (int t = 0; t < n; t++) {
@@ -368,6 +381,7 @@ void mm_init_scalar(struct kernels *k)
 #define SLOT(name, NAME, ...) k->mm[QN_##NAME] = mm_##name##_scalar;
 	QN_TYPES(SLOT, SLOT, SLOT, SLOT)
 #undef SLOT
-	for (int t = 0; t < QN_N_TYPES; t++)
+	k->mm[QN_MM_TWELVE] = mm_twelve_scalar;
+	for (int t = 0; t < QN_N_MM; t++)
 		k->mm_tile[t] = 8;
 }

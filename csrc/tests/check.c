@@ -321,7 +321,8 @@ static void open_sets(const char *only, int bench)
 static void usage(void)
 {
 	fprintf(stderr,
-	        "usage: check [--bench[=mm|attn|vec]] [--quick] [--only|--skip FAMILY,...] [--isa NAME] [--seed N]\n"
+	        "usage: check [--bench[=mm|twelve|attn|vec]] [--quick] [--only|--skip FAMILY,...] [--isa NAME]\n"
+	        "             [--seed N]\n"
 	        "  --bench     measure each kernel after the checks, or those of one kind\n"
 	        "  --quick     fewer sizes: for emulators\n"
 	        "  --only, --skip  some families of checks, or all but these: both together are all\n"
@@ -369,6 +370,7 @@ int main(int argc, char **argv)
 	} families[] = {
 		{"half", check_half}, {"sincos", check_sincos}, {"dequant", check_dequant},
 		{"pack", check_pack}, {"vec", check_vec},       {"mm", check_mm},
+		{"twelve", check_twelve},
 		{"attn", check_attn}, {"kept", check_kept},     {"pool", check_pool},
 		{"ops", check_ops},   {"plan", check_plan},     {"delta", check_delta},
 		{"scan", check_scan}, {"media", check_media},   {"select", check_select},
@@ -382,8 +384,8 @@ int main(int argc, char **argv)
 	for (int i = 1; i < argc; i++) {
 		if (!strcmp(argv[i], "--bench"))
 			bench = 1;
-		else if (!strcmp(argv[i], "--bench=mm") || !strcmp(argv[i], "--bench=attn") ||
-		         !strcmp(argv[i], "--bench=vec"))
+		else if (!strcmp(argv[i], "--bench=mm") || !strcmp(argv[i], "--bench=twelve") ||
+		         !strcmp(argv[i], "--bench=attn") || !strcmp(argv[i], "--bench=vec"))
 			bench = 1, bench_only = strchr(argv[i], '=') + 1;
 		else if (!strcmp(argv[i], "--quick"))
 			check_quick = 1;

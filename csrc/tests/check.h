@@ -129,6 +129,7 @@ void check_dequant(void);
 void check_pack(void);
 void check_vec(void);
 void check_mm(void);
+void check_twelve(void);
 void check_attn(void);
 void check_kept(void);
 void check_delta(void);
@@ -147,7 +148,7 @@ void check_pool(void);
 void check_ops(void);
 void check_plan(void);
 
-void check_bench(const char *only); /* "mm", "attn", "vec", or NULL for all */
+void check_bench(const char *only); /* "mm", "twelve", "attn", "vec", or NULL for all */
 
 /* A group that is not divided among places. */
 static inline struct qn_group group_of(void *data, int64_t unit_bytes, const int32_t *table, int32_t cols)

@@ -56,6 +56,52 @@ static void panels(const struct set *s, const struct type *t, const uint8_t *w, 
 			s->k.mm[t->type](out, w, act, N_IN, n, n);
 }
 
+/* BF16 in 12 bits, and BF16: passes over panels of `bytes` in all, in the second-level cache or, larger, in memory. */
+static void twelve(const struct set *s, const char *where, size_t bytes)
+{
+	static const int counts[] = {1, 2, 4, 8, 16, 48, 96};
+	const size_t of[2] = {qn_panel_bytes(QN_BF16, N_IN), qn_twelve_bytes(N_IN)};
+	const int mm[2] = {QN_BF16, QN_MM_TWELVE}, panels = (int)(bytes / of[0]);
+	uint16_t *rows = guard_alloc(sizeof *rows * QN_PANEL * N_IN);
+	uint8_t *w[2] = {guard_alloc(bytes + (64 << 10)), guard_alloc(bytes + (64 << 10))};
+	struct actb *act = guard_alloc(qn_act_bytes(QN_ACT_BF16, QN_TILE_MAX, N_IN));
+	float x[QN_ACT_BLOCK];
+
+	for (int b = 0; b < QN_TILE_MAX * N_IN / QN_ACT_BLOCK; b++) {
+		for (int k = 0; k < QN_ACT_BLOCK; k++)
+			x[k] = rnd_normal();
+		check_sets[0].k.quantize(act + b, x, QN_ACT_BLOCK, QN_ACT_BF16);
+	}
+	EACH_TYPE(t)
+		if (t->type == QN_BF16)
+			rnd_weights(t, rows, QN_PANEL, N_IN, 1);
+	for (int p = 0; p < panels; p++) {
+		qn_pack(QN_BF16, w[0] + (size_t)p * of[0], rows, QN_PANEL, N_IN);
+		qn_pack_twelve(w[1] + (size_t)p * of[1], rows, QN_PANEL, N_IN);
+	}
+	for (int i = 0; i < COUNT(counts) && counts[i] <= s->k.mm_tile[QN_MM_TWELVE]; i++) {
+		const int n = counts[i];
+		double best[2] = {INFINITY, INFINITY};
+
+		for (int try = 0; try < 2 * (panels > 64 ? 9 : 300); try++) { /* in turns */
+			const int k = try % 2;
+			const double t0 = seconds();
+			int p = 0;
+
+			for (; s->k.mm_pair[mm[k]] && n >= QN_PAIR_MIN && p + 1 < panels; p += 2)
+				s->k.mm_pair[mm[k]](out, w[k] + (size_t)p * of[k], w[k] + (size_t)(p + 1) * of[k], act,
+				                    N_IN, n, n);
+			for (; p < panels; p++)
+				s->k.mm[mm[k]](out, w[k] + (size_t)p * of[k], act, N_IN, n, n);
+			best[k] = seconds() - t0 < best[k] ? seconds() - t0 : best[k];
+		}
+		printf("%-10s  mm bf16 from %-6s n %-3d %7.2f GB/s, in 12 bits %7.2f GB/s, %5.2f times as fast\n",
+		       s->name, where, n, (double)panels * of[0] / best[0] * 1e-9,
+		       (double)panels * of[1] / best[1] * 1e-9, best[0] / best[1]);
+	}
+	guard_free_all();
+}
+
 static void mm(struct set *s, double peak)
 {
 	static const int counts[] = {1, 2, 4, 8, 16, 32, 48, 64, 256};
@@ -295,6 +341,11 @@ void check_bench(const char *only)
 		printf("%-10s  int8 peak                  %8.1f GMAC/s\n", s->name, peak * 1e-9);
 		if (!only || !strcmp(only, "mm"))
 			mm(s, peak);
+		if (!only || !strcmp(only, "twelve")) {
+			twelve(s, "cache", 512 << 10);
+			if (s != check_sets) /* which memory does not wait for */
+				twelve(s, "memory", (size_t)256 << 20);
+		}
 		if (!only || !strcmp(only, "attn"))
 			attn(s);
 		if (!only || !strcmp(only, "vec"))

@@ -76,7 +76,8 @@ static void invariance(const struct shape *shape, struct qn_pool *const pools[],
 {
 	static const struct {
 		int chunk, every, layout;
-	} ways[] = {{1, 1, QN_X16}, {N_TOK, 1, QN_X16}, {7, 3, 2}, {N_TOK, 23, QN_ROWS}, {12, 5, QN_X16}};
+	} ways[] = {{1, 1, QN_X16}, {N_TOK, 1, QN_X12}, {7, 3, TINY_BY_TURNS}, {N_TOK, 23, QN_ROWS}, {12, 5, QN_X16},
+	           {3, 4, QN_X12}};
 	static struct tiny t;
 	static struct outcome want, got;
 	const int n_tok = check_quick ? 13 : N_TOK;
@@ -497,7 +498,7 @@ static void expect_two(const struct qn_op *first, const struct qn_op *second, in
 		REFUSES(kind, nth, m.type, 4);          \
 		REFUSES(kind, nth, m.type, -1);         \
 		REFUSES(kind, nth, m.type, INT32_MAX);  \
-		REFUSES(kind, nth, m.layout, 2);        \
+		REFUSES(kind, nth, m.layout, 3);        \
 		REFUSES(kind, nth, m.layout, -1);       \
 		REFUSES(kind, nth, m.n_in, 0);          \
 		REFUSES(kind, nth, m.n_in, -256);       \

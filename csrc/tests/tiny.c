@@ -81,13 +81,15 @@ static struct qn_relative relative(int n)
 	return (struct qn_relative){.at = at, .by_query = X, .by_key = QKV, .n = n, .step = pad16(n), .span = span};
 }
 
-/* A matrix with random weights, in both layouts; mats[] and the ops' mat[] go together by data. */
+/* A matrix with random weights, in all layouts; mats[] and the ops' mat[] go together by data. */
 static struct qn_mat mat(struct tiny *t, int type, int n_in, int n_out, int n_mat)
 {
 	const struct type *ty = type_of(type);
 	const int64_t rows = (int64_t)n_out * n_mat, panels = (int64_t)pad16(n_out) / 16 * n_mat;
 	const size_t row = qn_row_bytes(type, n_in), panel = qn_panel_bytes(type, n_in);
+	const size_t twelve = type == QN_BF16 ? qn_twelve_bytes(n_in) : 0;
 	uint8_t *src = guard_alloc((size_t)rows * row), *dst = guard_alloc((size_t)panels * panel);
+	uint8_t *x12 = twelve ? guard_alloc((size_t)panels * twelve) : NULL;
 
 	rnd_weights(ty, src, rows, n_in, 2 / sqrtf((float)n_in));
 	for (int e = 0; e < n_mat; e++)
@@ -97,7 +99,14 @@ static struct qn_mat mat(struct tiny *t, int type, int n_in, int n_out, int n_ma
 
 			check_true(status == QN_OK, "qn_pack refuses %s", ty->name);
 			dst += panel;
+			if (twelve) {
+				check_true(qn_pack_twelve(x12, src + ((int64_t)e * n_out + r) * (int64_t)row,
+				                          n_out - r < 16 ? n_out - r : 16, n_in) == QN_OK,
+				           "qn_pack_twelve refuses");
+				x12 += twelve;
+			}
 		}
+	t->mats[t->n_mats].x12 = twelve ? x12 - (size_t)panels * twelve : NULL;
 	t->mats[t->n_mats].rows = src;
 	t->mats[t->n_mats++].x16 = dst - (size_t)panels * panel;
 	return (struct qn_mat){
@@ -487,10 +496,14 @@ void tiny_layout(struct tiny *t, int layout)
 
 	for (int i = 1; i < t->n_ops; i++)
 		for (int k = 0; t->ops[i].kind == QN_OP_MATMUL && k < t->ops[i].matmul.n_mat; k++, n++) {
-			const int x16 = layout == 2 ? n % 2 : layout == QN_X16;
+			struct qn_mat *m = &t->ops[i].matmul.mat[k];
 
-			t->ops[i].matmul.mat[k].layout = x16 ? QN_X16 : QN_ROWS;
-			t->ops[i].matmul.mat[k].data = x16 ? t->mats[n].x16 : t->mats[n].rows;
+			m->layout = layout != TINY_BY_TURNS ? layout : n % 2 ? QN_X16 : QN_ROWS;
+			if (m->layout == QN_X12 && !t->mats[n].x12)
+				m->layout = QN_X16;
+			m->data = m->layout == QN_ROWS  ? t->mats[n].rows
+			          : m->layout == QN_X16 ? t->mats[n].x16
+			                                : t->mats[n].x12;
 		}
 }
 

@@ -60,13 +60,13 @@ extern const int tiny_n_shapes;
 #define TINY_MATS 18
 #define TINY_OPS 33
 
-/* A model with its weights in both layouts. Its memory is guard_alloc()'s. */
+/* A model with its weights in all layouts. Its memory is guard_alloc()'s. */
 struct tiny {
 	const struct shape *shape;
 	struct qn_op ops[TINY_OPS];
 	int n_ops;
 	struct {
-		void *rows, *x16;
+		void *rows, *x16, *x12; /* x12: NULL but of BF16 */
 	} mats[TINY_MATS];
 	int n_mats;
 	uint8_t *kv_start; /* the KV pool before the batch */
@@ -77,7 +77,11 @@ struct tiny {
 
 void tiny_new(struct tiny *t, const struct shape *shape);
 
-/* Points the plan's weights at one layout, or at either by turns (layout 2). */
+/*
+ * Points the plan's weights at one layout, or at rows and panels by turns. With QN_X12 weights of other types than BF16
+ * are QN_X16.
+ */
+#define TINY_BY_TURNS (-1)
 void tiny_layout(struct tiny *t, int layout);
 
 /* Buffers for a batch, each ending at an unmapped page; tiny_close() frees them. */

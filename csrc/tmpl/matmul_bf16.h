@@ -1,6 +1,7 @@
 /*
  * matmul_bf16.h - products with BF16 weights by fma, over vectors of 16 lanes. Not compiled as it stands: a set
- * includes it once, after tmpl/matmul_float.h and with what that needs.
+ * includes it once, after tmpl/matmul_float.h and with what that needs, and with twelve_lines(): weights in 12 bits
+ * become the lines of a block, which stay in the first-level cache.
  *
  * A line of a panel has two columns, the even one in the low halves of its words. The sums of even columns and of odd
  * ones begin anew after BF16_RUN of them: scalar/matmul.c says why, and what is added when.
@@ -76,9 +77,12 @@ static void VEC(bf16_tile_lines)(float (*y)[QN_PANEL], const void *w, const stru
 	bf16_tile(0, y, w, x, n, nt, asks);
 }
 
-static void VEC(mm_bf16)(float *out, const void *panel, const void *act, int64_t n_in, int64_t n_act, int n)
+/* twelve: whether the panel is one of QN_X12; constant. */
+INLINE void bf16_panel(int twelve, float *out, const void *panel, const void *act, int64_t n_in, int64_t n_act, int n)
 {
 	_Alignas(64) float wide[QN_ACT_BLOCK * QN_PANEL];
+	_Alignas(64) uint16_t decoded[TWELVE_HALVES];
+	const int asks = twelve ? 0 : n;
 	const struct actb *x = act;
 	float (*y)[QN_PANEL] = (void *)out;
 
@@ -88,9 +92,13 @@ static void VEC(mm_bf16)(float *out, const void *panel, const void *act, int64_t
 		const uint16_t *lines = (const uint16_t *)panel + k * QN_PANEL;
 		const int once = n > 2 * MM_FLOAT_TOKENS; /* converted once, in the first-level cache */
 
+		if (twelve) {
+			twelve_lines(decoded, twelve_block(panel, k), cols, n);
+			lines = decoded;
+		}
 		if (once)
 			for (int i = 0; i < cols; i += 2) {
-				ask_weights((const uint8_t *)(lines + i * QN_PANEL), 64, n);
+				ask_weights((const uint8_t *)(lines + i * QN_PANEL), 64, asks);
 				for (int c = 0; c < 2; c++)
 					v16_store(wide + (i + c) * QN_PANEL, bf16_weights(0, lines, i, c));
 			}
@@ -99,13 +107,24 @@ static void VEC(mm_bf16)(float *out, const void *panel, const void *act, int64_t
 			if (once)
 				VEC(bf16_tile_wide)(y + t, wide, x + t, cols, at);
 			else
-				VEC(bf16_tile_lines)(y + t, lines, x + t, cols, at, t ? 0 : n);
+				VEC(bf16_tile_lines)(y + t, lines, x + t, cols, at, t ? 0 : asks);
 		}
 	}
+}
+
+static void VEC(mm_bf16)(float *out, const void *panel, const void *act, int64_t n_in, int64_t n_act, int n)
+{
+	bf16_panel(0, out, panel, act, n_in, n_act, n);
+}
+
+static void VEC(mm_twelve)(float *out, const void *panel, const void *act, int64_t n_in, int64_t n_act, int n)
+{
+	bf16_panel(1, out, panel, act, n_in, n_act, n);
 }
 
 static void VEC(bf16_fill)(struct kernels *k)
 {
 	k->mm[QN_BF16] = VEC(mm_bf16);
-	k->mm_tile[QN_BF16] = MM_FLOAT_TILE;
+	k->mm[QN_MM_TWELVE] = VEC(mm_twelve);
+	k->mm_tile[QN_BF16] = k->mm_tile[QN_MM_TWELVE] = MM_FLOAT_TILE;
 }

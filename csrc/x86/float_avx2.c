@@ -15,6 +15,7 @@
 /* 12 registers of sums, 2 of weights and one for activations. */
 #define MM_FLOAT_TOKENS 3
 #include "tmpl/matmul_float.h"
+#include "x86/twelve_ymm.h"
 #include "tmpl/matmul_bf16.h"
 #include "tmpl/product.h"
 

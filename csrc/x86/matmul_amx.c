@@ -22,6 +22,7 @@
 
 #include "x86/matmul_zmm.h"
 #include "tmpl/unpack.h"
+#include "x86/twelve_zmm.h"
 
 #define AMX_TILE 256 /* tokens that share one unpacking of the weights */
 #define AMX_MIN 9    /* fewer tokens are faster without tiles */
@@ -376,9 +377,9 @@ INLINE const uint8_t *bf16_lines(const uint8_t *panel, uint8_t *rest, int64_t k,
 	return rest;
 }
 
-/* One tile of m tokens or two, times one panel or two: both constant. */
-INLINE void bf16_tiles(int two_acts, int two_panels, float *out, float *out2, const uint8_t *p, const uint8_t *p2,
-                       const struct actb *x, int64_t n_in, int64_t n_act, int m)
+/* One tile of m tokens or two, times one panel or two: both constant. more: added to what out has. */
+INLINE void bf16_tiles(int two_acts, int two_panels, int more, float *out, float *out2, const uint8_t *p,
+                       const uint8_t *p2, const struct actb *x, int64_t n_in, int64_t n_act, int m)
 {
 	_Alignas(64) uint8_t rest[2][1024];
 
@@ -386,6 +387,16 @@ INLINE void bf16_tiles(int two_acts, int two_panels, float *out, float *out2, co
 	TILE_ZERO(C1);
 	TILE_ZERO(C2);
 	TILE_ZERO(C3);
+	if (more) {
+		TILE_LOAD(C0, out, 64);
+		if (two_panels)
+			TILE_LOAD(C1, out2, 64);
+		if (two_acts) {
+			TILE_LOAD(C2, out + m * QN_PANEL, 64);
+			if (two_panels)
+				TILE_LOAD(C3, out2 + m * QN_PANEL, 64);
+		}
+	}
 	for (int64_t k = 0; k < n_in; k += BF16_RUN) {
 		const struct actb *a = x + k / QN_ACT_BLOCK * n_act;
 		const int64_t at = k % QN_ACT_BLOCK;
@@ -414,27 +425,48 @@ INLINE void bf16_tiles(int two_acts, int two_panels, float *out, float *out2, co
 	}
 }
 
-INLINE void mm_bf16(int two_panels, float *out, const void *p, const void *p2, const struct actb *x, int64_t n_in,
-                    int64_t n_act, int n)
+INLINE void mm_bf16(int two_panels, int more, float *out, const void *p, const void *p2, const struct actb *x,
+                    int64_t n_in, int64_t n_act, int n)
 {
 	float *out2 = out + n * QN_PANEL;
 	int m = 16;
 
 	configure(64, m);
 	for (; n >= 2 * m; n -= 2 * m, x += 2 * m, out += 2 * m * QN_PANEL, out2 += 2 * m * QN_PANEL)
-		bf16_tiles(1, two_panels, out, out2, p, p2, x, n_in, n_act, m);
+		bf16_tiles(1, two_panels, more, out, out2, p, p2, x, n_in, n_act, m);
 	for (; n > 0; n -= m, x += m, out += m * QN_PANEL, out2 += m * QN_PANEL) {
 		if (n < m) { /* the last ones: a tile of as many rows */
 			m = n;
 			configure(64, m);
 		}
-		bf16_tiles(0, two_panels, out, out2, p, p2, x, n_in, n_act, m);
+		bf16_tiles(0, two_panels, more, out, out2, p, p2, x, n_in, n_act, m);
 	}
 	TILE_RELEASE();
 }
 
+/* Panels in 12 bits: some columns of them become lines, in the first-level cache, and meet all tokens. */
+INLINE void mm_twelve(int two_panels, float *out, const void *p, const void *p2, const struct actb *x, int64_t n_in,
+                      int64_t n_act, int n)
+{
+	enum { BLOCKS = 2 };
+	_Alignas(64) uint16_t lines[2][BLOCKS * TWELVE_HALVES];
+
+	for (int64_t k = 0; k < n_in; k += BLOCKS * QN_ACT_BLOCK, x += BLOCKS * n_act) {
+		const int64_t cols = n_in - k < BLOCKS * QN_ACT_BLOCK ? n_in - k : BLOCKS * QN_ACT_BLOCK;
+
+		for (int64_t i = 0; i < cols; i += QN_ACT_BLOCK) {
+			const int some = (int)(cols - i < QN_ACT_BLOCK ? cols - i : QN_ACT_BLOCK);
+
+			twelve_lines(lines[0] + i * QN_PANEL, twelve_block(p, k + i), some, n);
+			if (two_panels)
+				twelve_lines(lines[1] + i * QN_PANEL, twelve_block(p2, k + i), some, n);
+		}
+		mm_bf16(two_panels, k > 0, out, lines[0], lines[1], x, cols, n_act, n);
+	}
+}
+
 /* The kernels for few tokens, by type: those of the set below. */
-static mm_fn *few[QN_N_TYPES];
+static mm_fn *few[QN_N_MM];
 
 /*
  * How many of n tokens are left to them. Up to AMX_REST beyond whole tiles of 16 cost a tile as much as 16
@@ -469,7 +501,7 @@ static void mm_bf16_amx(float *out, const void *panel, const void *act, int64_t 
 	if (n < AMX_MIN)
 		few[QN_BF16](out, panel, act, n_in, n_act, n);
 	else
-		mm_bf16(0, out, panel, NULL, act, n_in, n_act, n);
+		mm_bf16(0, 0, out, panel, NULL, act, n_in, n_act, n);
 }
 
 static void mm_pair_bf16_amx(float *out, const void *panel, const void *panel2, const void *act, int64_t n_in,
@@ -479,7 +511,26 @@ static void mm_pair_bf16_amx(float *out, const void *panel, const void *panel2, 
 		few[QN_BF16](out, panel, act, n_in, n_act, n);
 		few[QN_BF16](out + n * QN_PANEL, panel2, act, n_in, n_act, n);
 	} else {
-		mm_bf16(1, out, panel, panel2, act, n_in, n_act, n);
+		mm_bf16(1, 0, out, panel, panel2, act, n_in, n_act, n);
+	}
+}
+
+static void mm_twelve_amx(float *out, const void *panel, const void *act, int64_t n_in, int64_t n_act, int n)
+{
+	if (n < AMX_MIN)
+		few[QN_MM_TWELVE](out, panel, act, n_in, n_act, n);
+	else
+		mm_twelve(0, out, panel, NULL, act, n_in, n_act, n);
+}
+
+static void mm_pair_twelve_amx(float *out, const void *panel, const void *panel2, const void *act, int64_t n_in,
+                               int64_t n_act, int n)
+{
+	if (n < AMX_MIN) {
+		few[QN_MM_TWELVE](out, panel, act, n_in, n_act, n);
+		few[QN_MM_TWELVE](out + n * QN_PANEL, panel2, act, n_in, n_act, n);
+	} else {
+		mm_twelve(1, out, panel, panel2, act, n_in, n_act, n);
 	}
 }
 
@@ -515,7 +566,10 @@ void mm_init_amx(struct kernels *k)
 	few[QN_BF16] = k->mm[QN_BF16];
 	k->mm[QN_BF16] = mm_bf16_amx;
 	k->mm_pair[QN_BF16] = mm_pair_bf16_amx;
-	k->mm_tile[QN_BF16] = AMX_TILE;
+	few[QN_MM_TWELVE] = k->mm[QN_MM_TWELVE];
+	k->mm[QN_MM_TWELVE] = mm_twelve_amx;
+	k->mm_pair[QN_MM_TWELVE] = mm_pair_twelve_amx;
+	k->mm_tile[QN_BF16] = k->mm_tile[QN_MM_TWELVE] = AMX_TILE;
 	k->int8_rounds = int8_rounds_amx;
 	k->int8_per_round = 4.0 * 16 * 16 * 64;
 }

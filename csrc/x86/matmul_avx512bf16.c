@@ -14,6 +14,7 @@
 
 #include "kernels.h"
 #include "x86/set.h"
+#include "x86/twelve_zmm.h"
 
 #define TOKENS 12     /* tokens of one panel whose sums registers hold; of two, half as many */
 #define TILE 96       /* tokens of a call: the words of 256 columns are paired once for all */
@@ -140,9 +141,39 @@ static void tokens_of_two(float *const out[2], int at, const uint8_t *const w[2]
 	tokens(1, 2, out, at, w, x, n, nt, 0);
 }
 
-/* np panels; constant. */
-INLINE void mm_bf16(int np, float *const out[2], const uint8_t *const panel[2], const struct actb *x, int64_t n_in,
-                    int64_t n_act, int n)
+/* Weight i of line l of a block, as 32 l + i, is there where words are paired. */
+INLINE int paired_at(int at) { return (at & ~33) | (at & 1) << 5 | (~at >> 5 & 1); }
+
+/* The lines of a block of weights in 12 bits, paired: with their escapes. */
+INLINE void pair_twelve(uint8_t (*words)[64], const uint8_t *block, int cols, int asks)
+{
+	const struct twelve_head *h = (const struct twelve_head *)block;
+	const struct twelve_group *g = twelve_groups(block);
+	const __m512i table = twelve_table(block);
+
+	for (int i = 0; i < cols / 2; i += 4, g++) {
+		__m512i line[4];
+
+		ask_weights((const uint8_t *)g, sizeof *g, asks);
+		twelve_decode(line, g, table);
+#pragma GCC unroll 2
+		for (int k = 0; k < 4; k += 2) {
+			const struct paired v = pair_lines(line[k], line[k + 1]);
+
+			_mm512_store_si512(words[i + k], v.of[0]);
+			_mm512_store_si512(words[i + k + 1], v.of[1]);
+		}
+	}
+	for (int i = 0; i < h->n % (TWELVE_ESCAPES + 1); i++) {
+		uint16_t *w = (uint16_t *)words[0] + paired_at(h->at[i] % TWELVE_HALVES);
+
+		*w = (uint16_t)((*w & TWELVE_KEPT) | h->escape[i] << 7);
+	}
+}
+
+/* np panels; twelve: of QN_X12. Both constant. */
+INLINE void mm_bf16(int twelve, int np, float *const out[2], const uint8_t *const panel[2], const struct actb *x,
+                    int64_t n_in, int64_t n_act, int n)
 {
 	_Alignas(64) uint8_t words[2][QN_ACT_BLOCK / 2][64];
 	const int most = TOKENS / np;
@@ -151,12 +182,15 @@ INLINE void mm_bf16(int np, float *const out[2], const uint8_t *const panel[2], 
 		memset(out[p], 0, sizeof(float) * QN_PANEL * (size_t)n);
 	for (int64_t k = 0; k < n_in; k += QN_ACT_BLOCK, x += n_act) {
 		const int lines = (int)((n_in - k < QN_ACT_BLOCK ? n_in - k : QN_ACT_BLOCK) + 1) / 2;
-		const int once = np == 2 || n > most;
+		const int once = twelve || np == 2 || n > most;
 		const uint8_t *w[2];
 
 		for (int p = 0; p < 2; p++)
 			w[p] = panel[p] + k * QN_PANEL * 2;
-		if (once)
+		if (twelve)
+			for (int p = 0; p < np; p++, w[p - 1] = words[p - 1][0])
+				pair_twelve(words[p], twelve_block(panel[p], k), 2 * lines, n);
+		else if (once)
 			for (int p = 0; p < np; p++, w[p - 1] = words[p - 1][0])
 				for (int i = 0; i < lines; i += 2) {
 					const struct paired v = lines_at(0, w[p], i, lines);
@@ -177,9 +211,26 @@ INLINE void mm_bf16(int np, float *const out[2], const uint8_t *const panel[2], 
 	}
 }
 
+INLINE void one_panel(int twelve, float *out, const void *panel, const void *act, int64_t n_in, int64_t n_act, int n)
+{
+	mm_bf16(twelve, 1, (float *const[]){out, out}, (const uint8_t *const[]){panel, panel}, act, n_in, n_act, n);
+}
+
+INLINE void two_panels(int twelve, float *out, const void *panel, const void *panel2, const void *act, int64_t n_in,
+                       int64_t n_act, int n)
+{
+	mm_bf16(twelve, 2, (float *const[]){out, out + n * QN_PANEL}, (const uint8_t *const[]){panel, panel2}, act,
+	        n_in, n_act, n);
+}
+
 static void mm_bf16_avx512bf16(float *out, const void *panel, const void *act, int64_t n_in, int64_t n_act, int n)
 {
-	mm_bf16(1, (float *const[]){out, out}, (const uint8_t *const[]){panel, panel}, act, n_in, n_act, n);
+	one_panel(0, out, panel, act, n_in, n_act, n);
+}
+
+static void mm_twelve_avx512bf16(float *out, const void *panel, const void *act, int64_t n_in, int64_t n_act, int n)
+{
+	one_panel(1, out, panel, act, n_in, n_act, n);
 }
 
 static void mm_pair_bf16_avx512bf16(float *out, const void *panel, const void *panel2, const void *act, int64_t n_in,
@@ -190,15 +241,27 @@ static void mm_pair_bf16_avx512bf16(float *out, const void *panel, const void *p
 		mm_bf16_avx512bf16(out + n * QN_PANEL, panel2, act, n_in, n_act, n);
 		return;
 	}
-	mm_bf16(2, (float *const[]){out, out + n * QN_PANEL}, (const uint8_t *const[]){panel, panel2}, act, n_in, n_act,
-	        n);
+	two_panels(0, out, panel, panel2, act, n_in, n_act, n);
+}
+
+static void mm_pair_twelve_avx512bf16(float *out, const void *panel, const void *panel2, const void *act, int64_t n_in,
+                                      int64_t n_act, int n)
+{
+	if (n <= TOKENS) {
+		mm_twelve_avx512bf16(out, panel, act, n_in, n_act, n);
+		mm_twelve_avx512bf16(out + n * QN_PANEL, panel2, act, n_in, n_act, n);
+		return;
+	}
+	two_panels(1, out, panel, panel2, act, n_in, n_act, n);
 }
 
 void mm_init_avx512bf16(struct kernels *k)
 {
 	k->mm[QN_BF16] = mm_bf16_avx512bf16;
 	k->mm_pair[QN_BF16] = mm_pair_bf16_avx512bf16;
-	k->mm_tile[QN_BF16] = TILE;
+	k->mm[QN_MM_TWELVE] = mm_twelve_avx512bf16;
+	k->mm_pair[QN_MM_TWELVE] = mm_pair_twelve_avx512bf16;
+	k->mm_tile[QN_BF16] = k->mm_tile[QN_MM_TWELVE] = TILE;
 }
 
 #include "flags_end.h"

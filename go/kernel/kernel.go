@@ -38,6 +38,8 @@ var (
 	// ErrNotFinite reports a weight, or the scale of a block of weights, that is
 	// NaN or infinite.
 	ErrNotFinite = errors.New("a weight is NaN or infinite")
+	// ErrWide reports weights with too many exponents for layout X12.
+	ErrWide = errors.New("weights have too many exponents for 12 bits")
 )
 
 const (
@@ -72,6 +74,8 @@ func status(rc C.int, what string) error {
 		return nil
 	case C.QN_ENOTFINITE:
 		return ErrNotFinite
+	case C.QN_EWIDE:
+		return ErrWide
 	case C.QN_ENOMEM:
 		return fmt.Errorf("kernel: %s: no memory or threads to be had", what)
 	}

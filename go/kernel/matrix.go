@@ -15,9 +15,10 @@ type Layout int32
 const (
 	Rows Layout = C.QN_ROWS // rows of blocks, as in GGUF
 	X16  Layout = C.QN_X16  // panels of 16 rows, interleaved by Pack
+	X12  Layout = C.QN_X12  // the same of BF16 in 12 bits, without loss; not of every matrix: see ErrWide
 )
 
-// PanelsVersion is the version of the X16 layout, defined in csrc/format/panel.h. Packed files record it, and files of
+// PanelsVersion is the version of the layouts of panels, defined in csrc/format/panel.h and twelve.h. Packed files record it, and files of
 // other versions are refused.
 const PanelsVersion = 3
 
@@ -41,18 +42,29 @@ type Matrix struct {
 
 // Bytes returns the size of the rows or panels: without Places, the length that Data must have.
 func (m Matrix) Bytes() int {
-	if m.Layout == X16 {
-		return m.N * m.panels() * PanelBytes(m.Type, m.In)
+	if m.Layout != Rows {
+		return m.N * m.panels() * m.PanelBytes()
 	}
 	return m.N * m.Out * RowBytes(m.Type, m.In)
 }
+
+// PanelBytes returns the size of a panel of the matrix; of Rows, of one that they are packed to.
+func (m Matrix) PanelBytes() int {
+	if m.Layout == X12 {
+		return int(C.qn_twelve_bytes(C.int64_t(m.In)))
+	}
+	return PanelBytes(m.Type, m.In)
+}
+
+// Twelve reports whether the shape and type of the matrix are those of layout X12.
+func (m Matrix) Twelve() bool { return m.Type == BF16 && C.qn_twelve_bytes(C.int64_t(m.In)) > 0 }
 
 // panels returns how many panels each of the N matrices has.
 func (m Matrix) panels() int { return Pad(m.Out) / Panel }
 
 // PartBytes returns the size of each part of a matrix in so many places.
 func (m Matrix) PartBytes(places int) int {
-	return m.N * ((m.panels() + places - 1) / places) * PanelBytes(m.Type, m.In)
+	return m.N * ((m.panels() + places - 1) / places) * m.PanelBytes()
 }
 
 // Span returns the length that Data must have.
@@ -70,7 +82,7 @@ func (m Matrix) Pieces(at, n int) iter.Seq[[]byte] {
 			yield(m.Data[at : at+n])
 			return
 		}
-		size, panels := PanelBytes(m.Type, m.In), m.panels()
+		size, panels := m.PanelBytes(), m.panels()
 		room := (panels + m.Places - 1) / m.Places
 		for n > 0 {
 			e, p := at/size/panels, at/size%panels
@@ -93,17 +105,17 @@ func (m Matrix) check() error {
 	}
 	const most = math.MaxInt32 - Panel
 	switch {
-	case m.Layout != Rows && m.Layout != X16:
+	case m.Layout != Rows && m.Layout != X16 && (m.Layout != X12 || !m.Twelve()):
 		return shapeErr("matrix of layout %d", m.Layout)
 	case m.Out < 1 || m.Out > most || m.In > most || m.N < 1 || m.N > most:
 		return shapeErr("%d matrices of %d x %d", m.N, m.Out, m.In)
-	case m.Places < 0 || m.Places > MaxPlaces || m.Places > 1 && (m.Layout != X16 || m.Stride < m.PartBytes(m.Places) || m.Stride%Align != 0):
+	case m.Places < 0 || m.Places > MaxPlaces || m.Places > 1 && (m.Layout == Rows || m.Stride < m.PartBytes(m.Places) || m.Stride%Align != 0):
 		return shapeErr("matrix of layout %d in %d places, %d bytes apart", m.Layout, m.Places, m.Stride)
 	case m.Data != nil && len(m.Data) != m.Span():
 		return shapeErr("%d matrices of %d x %d %v in %d bytes, want %d", m.N, m.Out, m.In, m.Type, len(m.Data), m.Span())
 	case m.Scales != nil && len(m.Scales) != m.N:
 		return shapeErr("%d scales of %d matrices", len(m.Scales), m.N)
-	case m.Layout == X16 && !aligned(m.Data):
+	case m.Layout != Rows && !aligned(m.Data):
 		return shapeErr("packed matrix at an address that is no multiple of %d", Align)
 	}
 	return nil

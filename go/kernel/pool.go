@@ -118,7 +118,8 @@ func (p *Pool) PackMat(dst []byte, src Matrix) error {
 }
 
 // PackInto packs src, which is in Rows, into panels of dst with all threads, those of a place what lies there. Panels
-// are numbered over all matrices of dst; the first is number `first`. It returns ErrNotFinite if a weight is not finite.
+// are numbered over all matrices of dst; the first is number `first`. It returns ErrNotFinite if a weight is not finite, and
+// ErrWide if dst is of X12 and weights do not fit it.
 func (p *Pool) PackInto(dst Matrix, first int, src Matrix) error {
 	p.mustBeOpen()
 	if err := src.check(); err != nil {
@@ -127,7 +128,7 @@ func (p *Pool) PackInto(dst Matrix, first int, src Matrix) error {
 	if err := dst.check(); err != nil {
 		return err
 	}
-	if src.Layout != Rows || dst.Layout != X16 || src.Data == nil || dst.Data == nil {
+	if src.Layout != Rows || dst.Layout == Rows || src.Data == nil || dst.Data == nil {
 		return shapeErr("pack a matrix of layout %d into layout %d", src.Layout, dst.Layout)
 	}
 	if first < 0 || dst.Type != src.Type || dst.In != src.In || first+src.N*src.panels() > dst.N*dst.panels() {

@@ -372,7 +372,7 @@ func (x *thin) fill(dst []byte, o Options) error {
 			copy(dst, rows)
 			continue
 		}
-		err := o.packMat(dst[:packed:packed], kernel.Matrix{Data: rows, Type: x.Type, In: x.In, Out: s.n, N: 1})
+		err := o.packMat(dst[:packed:packed], kernel.X16, kernel.Matrix{Data: rows, Type: x.Type, In: x.In, Out: s.n, N: 1})
 		if err != nil {
 			return fmt.Errorf("tensor %q: %w", x.t.Name, err)
 		}

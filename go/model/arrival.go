@@ -22,9 +22,9 @@ type arrival struct {
 }
 
 // canWait reports whether a matrix may be packed after the program was built: nothing is computed from its
-// values, and no other matrix depends on it.
+// values, which need not fit a layout, and no other matrix depends on it.
 func (x *matrix) canWait() bool {
-	return x.anonymous() && x.squares == nil && x.shared == nil && x.remade == nil && (x.panels != nil || together(x.parts[0]) == 1)
+	return x.anonymous() && x.squares == nil && x.shared == nil && x.remade == nil && (x.panels != nil || together(x.parts[0]) == 1 && x.Layout == kernel.X16)
 }
 
 // arrive packs the remaining matrices in the background. It takes over the reading and its feed.

@@ -186,7 +186,10 @@ func (m *Model) read(o Options) (reading, error) {
 	}
 	for _, x := range mats {
 		err := r.matrix(x)
-		if errors.Is(err, errOther) {
+		for errors.Is(err, errOther) || errors.Is(err, kernel.ErrWide) {
+			if errors.Is(err, kernel.ErrWide) {
+				x.Layout, x.wide = kernel.X16, x.shared == nil
+			}
 			if err = m.weights.alone(x, o.Budget); err != nil && r.feed != nil {
 				r.feed.close() // its buffer may be what is missing; the rest is read by mapped pages
 				r.feed = nil
@@ -217,10 +220,10 @@ func (m *Model) scatter() {
 	}
 }
 
-// packMat packs all of src into dst.
-func (o *Options) packMat(dst []byte, src kernel.Matrix) error {
+// packMat packs all of src into dst, in a layout of panels.
+func (o *Options) packMat(dst []byte, l kernel.Layout, src kernel.Matrix) error {
 	to := src
-	to.Layout, to.Data = kernel.X16, dst
+	to.Layout, to.Data = l, dst
 	return o.Pack(to, 0, src)
 }
 
@@ -265,7 +268,7 @@ func (r *reading) matrix(x *matrix) (err error) {
 	}
 	src := x.Matrix
 	src.Layout, src.N, src.Scales, src.Places, src.Stride = kernel.Rows, 1, nil, 0, 0
-	panel, rowBytes := kernel.PanelBytes(x.Type, x.In), kernel.RowBytes(x.Type, x.In)
+	panel, rowBytes := x.PanelBytes(), kernel.RowBytes(x.Type, x.In)
 	at := 0           // bytes of the panels before
 	var remade []byte // of the chunk's tensor
 	var samples maphash.Hash
@@ -300,11 +303,11 @@ func (r *reading) matrix(x *matrix) (err error) {
 		case x.shared != nil:
 			dst := r.spare[:packed:packed]
 			clear(dst) // panels may have gaps, which are zeros in the other's
-			if err = r.packMat(dst, src); err == nil && r.file.Damaged() == nil && !x.shared.same(at, dst) {
+			if err = r.packMat(dst, x.Layout, src); err == nil && r.file.Damaged() == nil && !x.shared.same(at, dst) {
 				return errOther
 			}
 		case x.Layout == kernel.Rows:
-			err = r.packMat(r.spare[:packed:packed], src)
+			err = r.packMat(r.spare[:packed:packed], kernel.X16, src)
 		default:
 			err = r.Pack(x.Matrix, at/panel, src)
 		}

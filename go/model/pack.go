@@ -79,7 +79,9 @@ func newPacking(s *Survey, f *find, o Options) (_ *packing, err error) {
 	p.reading = reading{Options: o, file: s.file, total: f.weights.sourceBytes()}
 	most := 0
 	for _, x := range p.mats {
-		most = max(most, x.Bytes())
+		plain := x.Matrix
+		plain.Layout = kernel.X16
+		most = max(most, plain.Bytes(), x.Bytes())
 		for _, t := range x.parts {
 			p.used[t.Name] = true
 		}
@@ -104,7 +106,33 @@ func newPacking(s *Survey, f *find, o Options) (_ *packing, err error) {
 		return nil, err
 	}
 	p.spare = p.scratch.Bytes()
+	if err := p.fit(); err != nil {
+		p.close()
+		return nil, err
+	}
 	return p, nil
+}
+
+// fit finds out which matrices fit into 12 bits, by packing them: sizes come before data in a file.
+func (p *packing) fit() error {
+	progress := p.Progress
+	defer func() { p.Progress, p.done = progress, 0 }()
+	p.Progress = nil
+	for _, x := range p.mats {
+		if x.Layout != kernel.X12 {
+			continue
+		}
+		x.Data = p.room.Bytes()[:x.Bytes():x.Bytes()]
+		err := p.reading.matrix(x)
+		if errors.Is(err, kernel.ErrWide) {
+			x.Layout, err = kernel.X16, nil
+		}
+		x.Data = nil
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (p *packing) close() {
@@ -149,14 +177,19 @@ func inOrder(f *find) []*matrix {
 
 // describe writes the metadata.
 func (p *packing) describe(w *gguf.Writer) {
-	g := p.file.GGUF
+	g, version := p.file.GGUF, 1
+	for _, x := range p.mats {
+		if x.Layout == kernel.X12 {
+			version = packedVersion
+		}
+	}
 	for _, kv := range g.KVs {
 		if !isPackedKey(kv.Key) {
 			w.Set(kv.Key, kv.Value)
 		}
 	}
 	w.Set("general.alignment", uint32(pageBytes))
-	w.Set(keyPacked, uint32(packedVersion))
+	w.Set(keyPacked, uint32(version))
 	w.Set(keyPackedPanels, uint32(kernel.PanelsVersion))
 	var names, matrices []string
 	var types []uint32

@@ -13,7 +13,7 @@ import (
 // A packed file is a GGUF file whose matrices are panels, as the kernels read them, in the order in which they are
 // used and on pages of their own. Beside the metadata of the model it has
 //
-//	quern.packed.version   uint32: of all of this
+//	quern.packed.version   uint32: of all of this; 2 where matrices have panels of 12 bits, else 1
 //	quern.packed.panels    uint32: kernel.PanelsVersion
 //	quern.packed.names     the tensors of the model that it was made of: their names,
 //	quern.packed.types     types
@@ -31,7 +31,7 @@ const (
 	keyPackedDims     = "quern.packed.dims"
 	keyPackedMatrices = "quern.packed.matrices"
 
-	packedVersion = 1
+	packedVersion = 2 // 1: without panels of 12 bits, which files of version 1 can do without
 
 	prefixPanels  = "panels:"
 	prefixSquares = "squares:"
@@ -75,7 +75,7 @@ func (f *File) unpack() error {
 	if err != nil {
 		return err
 	}
-	if version != packedVersion || panels != kernel.PanelsVersion {
+	if version < 1 || version > packedVersion || panels != kernel.PanelsVersion {
 		return fmt.Errorf("a packed file of version %d.%d, this program reads %d.%d: pack the model again (quern pack)",
 			version, panels, packedVersion, kernel.PanelsVersion)
 	}
@@ -158,6 +158,9 @@ func (p *packedFile) readSums() error {
 func (w *weights) keepPanels(key string, m *matrix) {
 	m.Layout = kernel.X16
 	t, ok := w.packed.file.Tensor(prefixPanels + key)
+	if ok && len(t.Data) != m.Bytes() {
+		m.Layout = packedLayout(m.Matrix)
+	}
 	if !ok || t.Type != gguf.Panels || len(t.Data) != m.Bytes() || len(w.packed.sums[key]) != m.N {
 		w.lacks = key
 		return

@@ -28,6 +28,7 @@ func NewShared() *Shared { return &Shared{seed: maphash.MakeSeed(), parts: map[o
 // An outline identifies candidates: equal matrices have equal outlines.
 type outline struct {
 	kind       kernel.Type
+	layout     kernel.Layout
 	in, out, n int
 	samples    uint64 // their hash
 }
@@ -115,7 +116,7 @@ func hashSamples(h *maphash.Hash, x *matrix, t *gguf.Tensor, first int, rows []b
 
 // outline returns the outline of a matrix whose samples were hashed.
 func (x *matrix) outline(h *maphash.Hash) outline {
-	return outline{x.Type, x.In, x.Out, x.N, h.Sum64()}
+	return outline{x.Type, x.Layout, x.In, x.Out, x.N, h.Sum64()}
 }
 
 // empty reports whether there are no shared matrices.

@@ -206,7 +206,7 @@ func (s *splitting) add(op kernel.Matmul, rows func(part int) [2]int) {
 func rowsOfPacked(m kernel.Matrix, rows [2]int) kernel.Matrix {
 	m.Out = rows[1] - rows[0]
 	if m.Data != nil {
-		panel := kernel.PanelBytes(m.Type, m.In)
+		panel := m.PanelBytes()
 		m.Data = m.Data[rows[0]/kernel.Panel*panel : kernel.Pad(rows[1])/kernel.Panel*panel]
 	}
 	return m

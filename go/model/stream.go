@@ -124,7 +124,7 @@ func (s *Survey) openStream(w *weights, o Options) (*layerStream, error) {
 // take the memory of others, stay on all nodes in turns.
 func (ls *layerStream) place(nodes []int) {
 	for m, at := range ls.begin {
-		n, size := kernel.Pad(m.Out)/kernel.Panel, kernel.PanelBytes(m.Type, m.In)
+		n, size := kernel.Pad(m.Out)/kernel.Panel, m.PanelBytes()
 		for k, node := range nodes {
 			from, to := n*k/len(nodes), n*(k+1)/len(nodes)
 			ls.store.Place(at+from*size, (to-from)*size, node)
@@ -165,12 +165,12 @@ func (ls *layerStream) open(file *File, w *weights, f *find, limit uint64) (err 
 			for _, r := range l.Units[i].Ranges {
 				if r.File == begin.File && r.Off == begin.Off {
 					at := r.At
-					if m.Layout == kernel.X16 && m.panels == nil {
+					if m.Layout != kernel.Rows && m.panels == nil {
 						at = at / kernel.Align * kernel.Align
 						ls.rows[m] = ls.store.Bytes()[r.At : r.At+m.Bytes() : r.At+m.Bytes()]
 					}
 					m.Data = ls.store.Bytes()[at : at+m.Bytes() : at+m.Bytes()]
-					if m.N == 1 && m.Layout == kernel.X16 {
+					if m.N == 1 && m.Layout != kernel.Rows {
 						ls.begin[m] = at
 					}
 				}
@@ -297,14 +297,14 @@ func (ls *layerStream) prepare(s *step, units []int, pool *kernel.Pool) error {
 	defer ls.mu.Unlock()
 	for _, i := range ls.store.Fresh(units...) {
 		for _, m := range s.dense {
-			if ls.dense[m] == i && (m.Layout == kernel.X16 || !ls.checked[i]) {
+			if ls.dense[m] == i && (m.Layout != kernel.Rows || !ls.checked[i]) {
 				if err := ls.pack(m, 0, m.N, pool); err != nil {
 					return err
 				}
 			}
 		}
 		for _, m := range s.experts {
-			if e := i - ls.first[m]; e >= 0 && e < m.N && (m.Layout == kernel.X16 || !ls.checked[i]) {
+			if e := i - ls.first[m]; e >= 0 && e < m.N && (m.Layout != kernel.Rows || !ls.checked[i]) {
 				if err := ls.pack(m, e, 1, pool); err != nil {
 					return err
 				}

@@ -73,6 +73,7 @@ type matrix struct {
 	shared *part // of another model, whose Data is this matrix's too; nil: it has its own
 	at     int   // of its first panels in the model's pack, unless it is alone
 	lone   bool
+	wide   bool // it has too many exponents for 12 bits: what was allocated for it is of no use
 
 	squares *squares // nil where nobody wants them, and once they were used
 	squared bool     // somebody wanted them
@@ -288,16 +289,24 @@ func (w *weights) keep(key string, m *matrix) {
 	} else if w.stream[key] {
 		m.streamed = true
 		if m.packsInPlace() {
-			m.Layout = kernel.X16
+			m.Layout = kernel.X16 // as large as its rows
 		}
 	} else if !m.rows && (w.pack || head || len(m.parts) > 1 || m.remade != nil || together(m.parts[0]) > 1) {
-		m.Layout = kernel.X16
+		m.Layout = packedLayout(m.Matrix)
 	} else {
 		m.Data = m.parts[0].Data
 	}
 	m.Name = key
 	w.mats = append(w.mats, m)
 	w.byName[key] = m
+}
+
+// packedLayout returns the layout of panels that a matrix gets, unless its values do not fit it (Model.read).
+func packedLayout(m kernel.Matrix) kernel.Layout {
+	if m.Twelve() {
+		return kernel.X12
+	}
+	return kernel.X16
 }
 
 // matrix returns n matrices from each of the named tensors.
@@ -449,6 +458,11 @@ func (w *weights) partBytes(places int) uint64 {
 		if m.anonymous() && m.shared == nil && !m.lone {
 			n += uint64(m.PartBytes(max(places, 1)))
 		}
+		if m.wide {
+			narrow := m.Matrix
+			narrow.Layout = kernel.X12
+			n += uint64(narrow.PartBytes(max(places, 1)))
+		}
 	}
 	if places > 1 {
 		n = (n + mem.HugePage - 1) / mem.HugePage * mem.HugePage
@@ -477,7 +491,7 @@ func (m *matrix) packsInPlace() bool {
 
 // anonymous reports whether the matrix has memory of its own: panels that are neither in the file nor
 // streamed.
-func (m *matrix) anonymous() bool { return m.Layout == kernel.X16 && !m.streamed && !m.inFile }
+func (m *matrix) anonymous() bool { return m.Layout != kernel.Rows && !m.streamed && !m.inFile }
 
 // smallBytes returns the memory of vectors and rotations.
 func (w *weights) smallBytes() uint64 {
@@ -559,7 +573,7 @@ func (w *weights) checkBytes() uint64 {
 			n = max(n, min(chunkRows(m), kernel.Pad(m.Out))/kernel.Panel*kernel.PanelBytes(m.Type, m.In))
 		}
 		if m.shared != nil {
-			n = max(n, min(chunkRows(m), kernel.Pad(m.Out))/kernel.Panel*kernel.PanelBytes(m.Type, m.In))
+			n = max(n, min(chunkRows(m), kernel.Pad(m.Out))/kernel.Panel*m.PanelBytes())
 		}
 		if m.remade != nil {
 			n = max(n, m.Out*kernel.RowBytes(m.Type, m.In)) // a part
@@ -687,13 +701,15 @@ func (w *weights) close() {
 	}
 }
 
-// alone allocates memory for a matrix that turned out to differ from the shared one.
+// alone allocates memory for a matrix that turned out to differ from the shared one, or not to fit its layout.
 func (w *weights) alone(m *matrix, budget *mem.Budget) error {
 	r, err := budget.Alloc("packed weights", uint64(m.Bytes()))
 	if err != nil {
 		return err
 	}
-	w.sharing.drop(m.shared)
+	if m.shared != nil {
+		w.sharing.drop(m.shared)
+	}
 	w.lone = append(w.lone, r)
 	m.shared, m.Data, m.lone = nil, r.Bytes(), true
 	m.Places, m.Stride = 0, 0

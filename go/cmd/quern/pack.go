@@ -26,8 +26,9 @@ func newPackCommand() *cobra.Command {
 		Long: `Write a model in the memory layout of the kernels: matrices in panels, in order of
 use, page-aligned, with checksums. A packed file is mapped and used in place, so the
 first token is generated while the rest is still being read, and --weights streamed
-reads it fastest. It is as large as the model, and only programs with the same panel
-layout can use it: keep the original file.
+reads it fastest. It is as large as the model, or three quarters of that where weights
+are BF16, which take 12 bits without loss. Only programs with the same panel layout can
+use it: keep the original file.
 
 With --check, verify the checksums of a packed file.`,
 		Example: `  quern pack model.gguf model.packed.gguf

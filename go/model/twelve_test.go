@@ -1,0 +1,178 @@
+package model
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/quern-llm/quern/go/gguf"
+	"github.com/quern-llm/quern/go/kernel"
+	"github.com/quern-llm/quern/go/mem"
+)
+
+// brainFloats makes the matrices of a draft BF16. Of those whose names have the suffix, weights get exponents of all sizes.
+func brainFloats(d *draft, wide string) {
+	r := rand.New(rand.NewPCG(7, 1))
+	for i := range d.tensors {
+		x := &d.tensors[i]
+		if x.Type != gguf.F32 || len(x.Dims) < 2 {
+			continue
+		}
+		b := make([]byte, 0, len(x.Data)/2)
+		for at := 0; at < len(x.Data); at += 4 {
+			f := math.Float32frombits(binary.LittleEndian.Uint32(x.Data[at:]))
+			if wide != "" && strings.HasSuffix(x.Name, wide) {
+				f = float32(math.Ldexp(float64(f), -r.IntN(40)))
+			}
+			b = binary.LittleEndian.AppendUint16(b, uint16(math.Float32bits(f)>>16))
+		}
+		x.Type, x.Data = gguf.BF16, b
+	}
+}
+
+// layouts counts the matrices of products by layout.
+func layouts(m *Model) map[kernel.Layout]int {
+	n := map[kernel.Layout]int{}
+	for _, x := range m.weights.mats {
+		if !x.rows {
+			n[x.Layout]++
+		}
+	}
+	return n
+}
+
+// Weights of BF16 are held in 12 bits wherever they are panels, but for matrices that do not fit, and logits have the same bits
+// as with weights that lie in the file.
+func TestTwelve(t *testing.T) {
+	ids := []int32{5, 30, 17, 22, 9, 41, 3}
+	for _, tt := range []struct {
+		name, wide string
+		most       int // matrices that do not fit
+	}{{"all fit", "", 0}, {"two do not", "ffn_up.weight", 2}, {"none fit", "weight", math.MaxInt}} {
+		t.Run(tt.name, func(t *testing.T) {
+			d := read(t, "tiny-llama-f32.gguf")
+			brainFloats(d, tt.wide)
+			path := d.write(t, "bf16.gguf")
+			mapped, err := load(t, path, Mapped)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := logits(t, mapped, ids)
+			all := 0 // whose rows 12 bits take
+			for _, x := range mapped.weights.mats {
+				if !x.rows && x.Twelve() {
+					all++
+				}
+			}
+			others, wide := layouts(mapped)[kernel.Rows]-all, min(tt.most, all)
+			if all < 10 || others == 0 {
+				t.Fatalf("%d matrices for 12 bits, and %d others", all, others)
+			}
+
+			pool, err := kernel.NewPool(2, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer pool.Close()
+			budget := mem.NewBudget(1<<28, "test")
+			check := func(what string, f *File, o Options, twelve, x16 int) *Model {
+				t.Helper()
+				s, err := NewSurvey(f, kvF32, 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				o.Pack, o.Budget = pool.PackInto, budget
+				before := budget.Used()
+				m, err := s.Load(o)
+				if err != nil {
+					t.Fatalf("%s: %v", what, err)
+				}
+				t.Cleanup(m.Close)
+				if n := budget.Used() - before; m.Residency == Packed && n != m.WeightBytes() {
+					t.Errorf("%s: it takes %d bytes, and says %d", what, n, m.WeightBytes())
+				}
+				if got := layouts(m); got[kernel.X12] != twelve || got[kernel.X16] != x16 {
+					t.Errorf("%s: layouts %v, want %d of 12 bits and %d of 16", what, got, twelve, x16)
+				}
+				for i, l := range logits(t, m, ids) {
+					if !slices.Equal(l, want[i]) {
+						t.Fatalf("%s: logits of token %d differ", what, i)
+					}
+				}
+				return m
+			}
+			file := func(path string) *File {
+				t.Helper()
+				f, err := OpenFile(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { f.Close() })
+				return f
+			}
+			plain, shared := file(path), NewShared()
+			check("plain", plain, Options{Residency: Packed, Shared: shared}, all-wide, others+wide)
+			check("plain, shared", plain, Options{Residency: Packed, Shared: shared}, all-wide, others+wide)
+			check("plain, in two places", plain, Options{Residency: Packed, Nodes: []int{-1, -1}}, all-wide, others+wide)
+			early := func() func() { return func() {} }
+			check("plain, begun early", plain, Options{Residency: Packed, Early: early}, all-wide, others+wide)
+
+			var out bytes.Buffer
+			if _, err := Pack(&out, plain, Options{Pack: pool.PackInto, Budget: budget}); err != nil {
+				t.Fatal(err)
+			}
+			packed := written(t, out.Bytes())
+			if v, err := packed.packed.file.Uint(keyPacked); err != nil || v != map[bool]uint64{true: 1, false: 2}[wide == all] {
+				t.Errorf("a packed file of version %d: %v", v, err)
+			}
+			for _, r := range []Residency{Mapped, Packed, Streamed} {
+				check("packed file, "+r.String(), packed, Options{Residency: r}, all-wide, others+wide)
+			}
+			if err := packed.Verify(func(uint64, uint64) {}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A packed file whose panels in 12 bits are any bytes is no reason to read or write elsewhere.
+func TestTwelveOfAnyBytes(t *testing.T) {
+	d := read(t, "tiny-llama-f32.gguf")
+	brainFloats(d, "")
+	f, err := OpenFile(d.write(t, "bf16.gguf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	pool, err := kernel.NewPool(1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	var out bytes.Buffer
+	if _, err := Pack(&out, f, Options{Pack: pool.PackInto, Budget: mem.NewBudget(1<<28, "test")}); err != nil {
+		t.Fatal(err)
+	}
+	packed := written(t, out.Bytes())
+	b, r := bytes.Clone(out.Bytes()), rand.New(rand.NewPCG(3, 1))
+	for _, x := range packed.packed.file.Tensors {
+		if strings.HasPrefix(x.Name, prefixPanels) {
+			at := bytes.Index(b, x.Data)
+			for i := range x.Data {
+				b[at+i] = byte(r.IntN(256))
+			}
+		}
+	}
+	m, err := loadFile(t, written(t, b), Mapped, kvF32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	logits(t, m, []int32{5, 30, 17})
+	if err := written(t, b).Verify(func(uint64, uint64) {}); err == nil {
+		t.Error("checksums match")
+	}
+}
