@@ -282,10 +282,11 @@ func (t *Training) measure(ctx context.Context, pool *kernel.Pool, kv kvcache.Ty
 		return nil, err
 	}
 	defer run.Close()
+	r.Memory = a.Bytes() + before - t.Budget.Free()
 	trainer.Keep(trainer.Spare())
 	r.Layers = len(m.Config.Layers)
 	r.Kept, _ = trainer.Kept()
-	r.Memory = trainer.Bytes() + a.Bytes() + before - t.Budget.Free()
+	r.Memory += trainer.Bytes()
 	stop := new(kernel.Stop)
 	defer context.AfterFunc(ctx, stop.Set)()
 	var times []float64
