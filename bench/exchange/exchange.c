@@ -1,7 +1,9 @@
 /*
  * exchange.c - how long two ranks take to exchange pieces by UCX: two processes of this machine, in network namespaces
  * if two are named. Prints the median, and what nine of ten and 99 of 100 do not exceed, in us. Build and run, as root
- * for namespaces (scripts/setup.sh cluster; make):
+ * for namespaces (scripts/setup.sh cluster; make). Behind them, how long a rank takes in ms to send a piece of so many
+ * bytes and to compute for 10 ms, while the other receives it and computes as long: the least, and what a quarter of
+ * the tries do not exceed.
  *
  *	bench/exchange/build.sh
  *	build/exchange                      shared memory
@@ -100,6 +102,45 @@ static void measure(struct qn_ranks *g, int rank, size_t whole, int rounds)
 	free(took);
 }
 
+/* Computes, as far as the network knows. */
+static void compute(double us)
+{
+	for (const double end = now_us() + us; now_us() < end;)
+		;
+}
+
+static void measure_beside(struct qn_ranks *g, int rank, size_t bytes)
+{
+	enum { TRIES = 30, ROUNDS = 8 };
+	const size_t one[2] = {bytes, 0}, none[2] = {0, 0};
+	double took[TRIES];
+	uint8_t *at[2];
+
+	for (int r = 0; r < 2; r++) {
+		at[r] = aligned_alloc(64, QN_RANKS_HEAD + bytes + 64);
+		need(at[r] != NULL, "no memory");
+		memset(at[r], r, QN_RANKS_HEAD + bytes);
+	}
+	for (int k = 0; k < TRIES; k++) {
+		double start;
+
+		need(qn_ranks_exchange(g, at, none, -1, 1) == QN_OK, "an exchange fails");
+		start = now_us();
+		for (int i = 0; i < ROUNDS; i++) {
+			need(qn_ranks_exchange(g, at, one, 1, 2) == QN_OK, "a piece is not sent");
+			compute(1e4);
+		}
+		need(qn_ranks_exchange(g, at, none, -1, 3) == QN_OK, "an exchange fails");
+		took[k] = (now_us() - start) / ROUNDS * 1e-3;
+	}
+	qsort(took, TRIES, sizeof *took, by_size);
+	if (rank == 0)
+		printf("%8zu %8.2f %8.2f\n", bytes, took[0], took[TRIES / 4]);
+	fflush(stdout);
+	free(at[0]);
+	free(at[1]);
+}
+
 static int run(int rank, int line, const char *namespace)
 {
 	static const size_t sizes[] = {64, 8192, 16384, 65536, 262144, 1048576};
@@ -118,6 +159,8 @@ static int run(int rank, int line, const char *namespace)
 	qn_ranks_begin(g, NULL);
 	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
 		measure(g, rank, sizes[i], sizes[i] > 100000 ? 500 : 4000);
+	for (size_t bytes = 65536; bytes <= 4194304; bytes *= 4)
+		measure_beside(g, rank, bytes);
 	qn_ranks_close(g);
 	return 0;
 }
