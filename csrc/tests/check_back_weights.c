@@ -30,7 +30,7 @@ static void fill(void)
 
 static struct qn_batch batch_of(int n)
 {
-	static int32_t tok[TOK], pos[TOK], seq[TOK], out[TOK];
+	static int32_t tok[TOK], pos[TOK], seq[TOK], out[TOK], second = 4;
 
 	for (int t = 0; t < n; t++) {
 		tok[t] = (t * 7) % VOCAB;
@@ -38,7 +38,8 @@ static struct qn_batch batch_of(int n)
 		out[t] = t;
 	}
 	return (struct qn_batch){
-		.tok = tok, .pos = pos, .seq = seq, .out = out, .n_tok = n, .n_seq = 1, .n_out = n / 3,
+		.tok = tok, .pos = pos, .seq = seq, .second = &second, .out = out,
+		.n_tok = n, .n_seq = 1, .n_out = n / 3,
 	};
 }
 
@@ -123,25 +124,30 @@ static void vectors(void)
 
 static void tables(void)
 {
-	static const int rows[] = {VOCAB, 11, 1};
+	static const struct {
+		int index, rows;
+	} all[] = {{QN_INDEX_TOK, VOCAB}, {QN_INDEX_POS, 11}, {QN_INDEX_FIRST, 1}, {QN_INDEX_TEXT, 2}};
 
-	for (int index = QN_INDEX_TOK; index <= QN_INDEX_FIRST; index++) {
+	for (int k = 0; k < COUNT(all); k++) {
+		const int index = all[k].index, rows = all[k].rows;
 		struct qn_op op = {.kind = QN_OP_BACK_EMBED, .back_embed = {got, 0, IN, index, 0.5f}};
 		const struct qn_batch b = batch_of(TOK);
 
 		fill();
 		everywhere(&op, TOK, "gradients of a table");
-		for (int r = 0; r < rows[index]; r++)
+		for (int r = 0; r < rows; r++)
 			for (int i = 0; i < IN; i += 3) {
 				double sum = (double)was[r * IN + i];
 
 				for (int t = 0; t < TOK; t++)
-					if ((index ? index == QN_INDEX_POS ? b.pos[t] : 0 : b.tok[t]) == r)
+					if ((index == QN_INDEX_TOK    ? b.tok[t]
+					     : index == QN_INDEX_POS  ? b.pos[t]
+					     : index == QN_INDEX_TEXT ? b.pos[t] >= *b.second
+					                              : 0) == r)
 						sum += 0.5 * (double)dy[t][i];
 				check_near("d_table", i, (double)want[r * IN + i], sum, 1e-4);
 			}
-		check_floats("the rest", want + rows[index] * IN, was + rows[index] * IN,
-		             COUNT(was) - rows[index] * IN);
+		check_floats("the rest", want + rows * IN, was + rows * IN, COUNT(was) - rows * IN);
 	}
 }
 

@@ -68,7 +68,7 @@ func (o BackV) fill(b *planBuilder, op *C.struct_qn_op) error {
 	return o.DY.fill(b, &c.dy, o.Rows, o.Cols*o.Segs)
 }
 
-// BackEmbed is the reverse of an Embed by tokens, by positions, or of the first row: rows of DTable += Scale * Src, of Cols
+// BackEmbed is the reverse of an Embed by tokens, by positions, by texts, or of the first row: rows of DTable += Scale * Src, of Cols
 // columns (struct qn_back_embed). DTable is outside the Go heap.
 type BackEmbed struct {
 	DTable []float32 // as many rows as the table
@@ -85,6 +85,9 @@ func (o BackEmbed) fill(b *planBuilder, op *C.struct_qn_op) error {
 		return shapeErr("gradients of a table of %d columns", o.Cols)
 	}
 	c.n_col, c.index, c.scale = C.int32_t(o.Cols), C.int32_t(o.By), C.float(cmp.Or(o.Scale, 1))
+	if o.By == ByText && len(o.DTable) < 2*o.Cols {
+		return shapeErr("gradients of %d columns of the types of a pair's texts, of %d numbers", o.Cols, len(o.DTable))
+	}
 	if o.By == ByPosition {
 		rows := len(o.DTable) / o.Cols
 		b.positions = min(cmp.Or(b.positions, rows), rows)

@@ -168,7 +168,7 @@ func reverse(p *nn.Program, arch string, tuned *Tuned, targets *kernel.Targets, 
 		if w.embedding, err = r.embeddings(); err != nil {
 			return nil, fmt.Errorf("%s cannot be trained: its embeddings: %w", arch, err)
 		}
-		if err := r.weights.missed(); err != nil {
+		if err := r.weights.missed(vectors != nil); err != nil {
 			return nil, fmt.Errorf("%s cannot be trained: %w", arch, err)
 		}
 	}

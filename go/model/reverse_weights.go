@@ -9,7 +9,7 @@ import (
 
 // embed keeps a row of a table for each token, whose reverse is the table's gradient.
 func (r *reversal) embed(op kernel.Embed) error {
-	if r.weights == nil || op.By != kernel.ByToken && op.By != kernel.ByPosition && op.By != kernel.First {
+	if r.weights == nil || op.By == kernel.ByAnswer {
 		return errNoRule
 	}
 	var dst kernel.Buf

@@ -153,9 +153,6 @@ func (t *Trainer) init(c TrainerConfig) error {
 	}
 	t.targets = kernel.NewTargets(c.MaxTokens)
 	if c.Pooling != nn.PoolNone {
-		if t.Adapter.whole != nil {
-			return fmt.Errorf("all weights of %s cannot be trained for vectors or scores, whose gradients adapters alone have; train an adapter", t.m.Config.Arch)
-		}
 		if t.pooling, err = newPooling(t.m, c.Pooling); err != nil {
 			return err
 		}

@@ -109,6 +109,17 @@ func normOf(x []float32) float64 {
 	return math.Sqrt(sum)
 }
 
+// lossAlong returns the loss whose gradients along are.
+func lossAlong(outcomes [][]float64) (sum float64) {
+	by, _ := along(outcomes)
+	for i, x := range outcomes {
+		for j, v := range x {
+			sum += v * by[i][j]
+		}
+	}
+	return sum
+}
+
 // differs compares the gradient, along each matrix of the adapter by itself, with differences of the loss, and returns the
 // largest difference as a share of the whole gradient's norm, and the name of that matrix.
 func differs(tb testing.TB, t *Trainer, texts []Text) (most float64, where string) {
@@ -153,14 +164,7 @@ func differs(tb testing.TB, t *Trainer, texts []Text) (most float64, where strin
 				if err != nil {
 					tb.Fatal(err)
 				}
-				sum := 0.0
-				by, _ := along(outcomes)
-				for i, x := range outcomes {
-					for j, v := range x {
-						sum += v * by[i][j]
-					}
-				}
-				return sum
+				return lossAlong(outcomes)
 			}
 			d, measured := math.Inf(1), 0.0
 			for step := 0.02; step > 1e-5 && d > 0.005; step /= 5 { // on a way of some length experts are chosen anew

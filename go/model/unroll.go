@@ -66,7 +66,7 @@ func unroll(m *Model, tuned *Tuned, targets *kernel.Targets, alloc func(n int) (
 	if err := r.unroll(u, next, w, targets); err != nil {
 		return nil, nil, fmt.Errorf("a head of %s cannot be trained: %w", m.Config.Arch, err)
 	}
-	if err := r.weights.missed(); err != nil {
+	if err := r.weights.missed(false); err != nil {
 		return nil, nil, fmt.Errorf("a head of %s cannot be trained: %w", m.Config.Arch, err)
 	}
 	w.bufs = to.Bufs

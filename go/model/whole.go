@@ -57,13 +57,16 @@ type Span struct {
 	Vector   bool // it is norms and biases
 }
 
-// Spans returns the parts of the numbers, in order. Between them are numbers without gradients.
+// Spans returns the parts of the numbers, in order, once there is a Trainer. Between them are numbers without gradients.
 func (a *Tuned) Spans() []Span {
 	if a.whole == nil {
 		return []Span{{To: len(a.Numbers())}}
 	}
 	var all []Span
 	for _, w := range a.whole.weights {
+		if !w.reached {
+			continue
+		}
 		s := Span{From: w.at, To: w.at + w.n, Vector: len(w.Dims) == 1}
 		if w.hidden() {
 			s.In, s.Out = int(w.Dims[0]), int(w.Dims[1])
@@ -75,6 +78,12 @@ func (a *Tuned) Spans() []Span {
 
 // hidden reports whether the tensor is a matrix of a layer.
 func (w *weight) hidden() bool { return len(w.Dims) == 2 && strings.HasPrefix(w.Name, "blk.") }
+
+// ofOutput reports whether the tensor is of logits, or of a classifier.
+func (w *weight) ofOutput() bool {
+	name, _, _ := strings.Cut(w.Name, ".")
+	return name == "output" || name == "cls"
+}
 
 // Model returns the model whose weights are trained, nil for an adapter. It is closed with it.
 func (a *Tuned) Model() *Model {
@@ -507,10 +516,11 @@ func (g *gradients) vector(v []float32, n int) ([]float32, error) {
 	return g.of.gradient[at : at+n : at+n], nil
 }
 
-// missed returns an error if gradients of some tensor are not known.
-func (g *gradients) missed() error {
+// missed returns an error if gradients of some tensor are not known. Where vectors or scores are trained, what only other outputs
+// have stays as it is: that of logits, or of a classifier beside an embedding.
+func (g *gradients) missed(vectors bool) error {
 	for _, w := range g.of.whole.weights {
-		if !w.reached {
+		if !w.reached && !(vectors && w.ofOutput()) {
 			return fmt.Errorf("gradients of %q are not known yet", w.Name)
 		}
 	}

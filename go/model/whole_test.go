@@ -14,10 +14,17 @@ import (
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/model/nn"
 )
 
 // wholeTrainer opens all weights of the model at path for training.
 func wholeTrainer(tb testing.TB, path string, w Whole, threads int) (*Trainer, error) {
+	tb.Helper()
+	return wholeTrainerOf(tb, path, w, threads, nn.PoolNone)
+}
+
+// wholeTrainerOf is wholeTrainer of vectors or scores.
+func wholeTrainerOf(tb testing.TB, path string, w Whole, threads int, pooling nn.Pooling) (*Trainer, error) {
 	tb.Helper()
 	f, err := OpenFile(path)
 	if err != nil {
@@ -35,7 +42,7 @@ func wholeTrainer(tb testing.TB, path string, w Whole, threads int) (*Trainer, e
 	if err != nil {
 		return nil, err
 	}
-	t, err := NewTrainer(a.Model(), a, TrainerConfig{Pool: pool, Budget: budget, MaxTokens: 96})
+	t, err := NewTrainer(a.Model(), a, TrainerConfig{Pool: pool, Budget: budget, MaxTokens: 96, Pooling: pooling})
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +67,7 @@ func (s slope) String() string {
 func wholeDiffers(tb testing.TB, t *Trainer, texts []Text) (own, signs slope) {
 	tb.Helper()
 	a := t.Adapter
-	if _, err := t.Gradient(texts, nil); err != nil {
+	if err := t.Descend(texts, along, nil); err != nil {
 		tb.Fatal(err)
 	}
 	numbers := a.Numbers()
@@ -72,6 +79,9 @@ func wholeDiffers(tb testing.TB, t *Trainer, texts []Text) (own, signs slope) {
 		w := &a.whole.weights[i]
 		g := gradient[w.at : w.at+w.n]
 		length := normOf(g)
+		if !w.reached {
+			continue
+		}
 		if length == 0 {
 			tb.Errorf("%s has no gradient", w.Name)
 		}
@@ -79,7 +89,7 @@ func wholeDiffers(tb testing.TB, t *Trainer, texts []Text) (own, signs slope) {
 			continue
 		}
 		step := 0.01 * min(1, normOf(was[w.at:w.at+w.n]))
-		along := func(by []float32) (measured, computed float64) {
+		alongNumbers := func(by []float32) (measured, computed float64) {
 			size := normOf(by)
 			loss := func(h float64) float64 {
 				for i, d := range by {
@@ -88,11 +98,11 @@ func wholeDiffers(tb testing.TB, t *Trainer, texts []Text) (own, signs slope) {
 				if err := a.Moved(t.pool); err != nil {
 					tb.Fatal(err)
 				}
-				loss, err := t.Loss(texts, nil)
+				outcomes, err := t.Outcomes(texts, false, nil)
 				if err != nil {
 					tb.Fatal(err)
 				}
-				return loss
+				return lossAlong(outcomes)
 			}
 			measured = (loss(step) - loss(-step)) / (2 * step)
 			copy(numbers[w.at:w.at+w.n], was[w.at:])
@@ -105,19 +115,40 @@ func wholeDiffers(tb testing.TB, t *Trainer, texts []Text) (own, signs slope) {
 		for i := range random {
 			random[i] = float32(2*rng.IntN(2) - 1)
 		}
-		measured, computed := along(random)
+		measured, computed := alongNumbers(random)
 		if d := math.Abs(measured-computed) * math.Sqrt(float64(w.n)) / (length + 0.005*total); d >= signs.share {
 			signs = slope{w.Name, measured, computed, d}
 		}
 		if length == 0 {
 			continue
 		}
-		measured, computed = along(g)
+		measured, computed = alongNumbers(g)
 		if d := math.Abs(measured-computed) / (length + 0.05*total); d >= own.share {
 			own = slope{w.Name, measured, computed, d}
 		}
 	}
 	return own, signs
+}
+
+// Gradients of all weights of models of vectors and scores, by each pooling, are what differences of these are.
+func TestGradientOfAllWeightsOfVectors(t *testing.T) {
+	for name, of := range pooled(t) {
+		t.Run(name, func(t *testing.T) {
+			tr, err := wholeTrainerOf(t, of.path, Whole{}, 1, of.kind)
+			if err != nil {
+				t.Fatal(err)
+			}
+			texts := someTexts(tr.m.Config)
+			if tr.m.Config.NType > 1 {
+				texts[0].Second = 20
+			}
+			own, signs := wholeDiffers(t, tr, texts)
+			t.Logf("%v; %v", own, signs)
+			if own.share > 0.02 || signs.share > 0.1 {
+				t.Errorf("%v; %v", own, signs)
+			}
+		})
+	}
 }
 
 // wholeFile has the small models of which all weights are trained.

@@ -180,6 +180,15 @@ func TestFinetuneClassifier(t *testing.T) {
 		t.Errorf("%q without the adapter, %q with it, %q merged", plain, with, whole)
 	}
 	quern(t, append(own, "-o", filepath.Join(dir, "peft"))...).refused(t, 1, "cls.output", "without it")
+	// All weights, those of the classifier too.
+	whole := filepath.Join(dir, "whole.gguf")
+	said = succeed(t, "finetune", "-m", model, "--data", file, "--val-data", file, "-o", whole, "--full", "F32", "--steps", "40", "--lr", "3e-4", "--patience", "0")
+	if _, after := rightOf(t, said); after < 90 || !strings.Contains(said, "quern classify -m "+whole) {
+		t.Errorf("%d%% right: %s", after, said)
+	}
+	if got := succeed(t, "classify", "-m", whole, "gift"); !strings.HasPrefix(got, "short\t") {
+		t.Errorf("got %q", got)
+	}
 	wrong := writeFile(t, dir, "wrong.jsonl", `{"text":"a","label":"short"}`+"\n"+`{"text":"b","label":"green"}`+"\n")
 	quern(t, "finetune", "-m", model, "--data", wrong, "-o", out, "--force").refused(t, 1, "wrong.jsonl:2", "green")
 	several := writeFile(t, dir, "several.jsonl", `{"text":"a","label":"short"}`+"\n"+`{"text":"b","label":["short","long"]}`+"\n")

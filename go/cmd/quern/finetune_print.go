@@ -240,7 +240,11 @@ func (f *finetuneFlags) summary(ctx context.Context, w io.Writer, job *finetune.
 		if f.target.model != "" {
 			return nil
 		}
-		_, err := fmt.Fprintf(w, "to use it: quern run -m %s\n", quoted(f.out))
+		command := "run"
+		if job.Pooling != nn.PoolNone {
+			command = use(job.Plan)
+		}
+		_, err := fmt.Fprintf(w, "to use it: quern %s -m %s\n", command, quoted(f.out))
 		return err
 	}
 	if ok {
