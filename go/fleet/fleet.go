@@ -29,6 +29,7 @@ import (
 	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/persona"
 	"github.com/quern-llm/quern/go/server"
+	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/batch"
 	"github.com/quern-llm/quern/go/server/guard"
@@ -62,6 +63,8 @@ type Config struct {
 	BatchDir   string // of files and batches; empty: there are none
 	BatchBytes uint64 // maximum size; 0: 10 GiB
 	FineTuning bool   // clients may fine-tune models; needs BatchDir
+	KeepFile   string // that prompts and answers are appended to; empty: they are not kept
+	KeepBytes  uint64 // maximum size; 0: 1 GiB
 	DiskDir    string // extends the prefix cache; empty: memory only
 	DiskBytes  uint64 // maximum size; 0: 10 GiB
 
@@ -212,6 +215,17 @@ func (f *Fleet) openStores(context.Context) error {
 		if f.c.FineTuning {
 			f.c.Server.Tune = tuner{f}
 		}
+	}
+	if path := f.c.KeepFile; path != "" {
+		const most = 1 << 30
+		kept, err := answer.OpenKept(path, cmp.Or(f.c.KeepBytes, most), func() {
+			f.log.Warn().Str("file", path).Msg("the file of --keep-answers is full, and takes no more answers")
+		})
+		if err != nil {
+			return usage.Errorf("--keep-answers: %w", err)
+		}
+		f.onClose(func() { kept.Close() })
+		f.c.Server.Kept = kept
 	}
 	if disk := f.openDisk(); disk != nil {
 		f.onClose(func() { disk.Close() })

@@ -70,6 +70,7 @@ type Config struct {
 	Batches  *batch.Store      // files and batches; nil: there are none
 	Tune     Tuner             // runs fine-tuning jobs of Batches, which it needs; nil: there are none
 	Fetch    *fetch.Fetcher    // of pictures and sounds that requests name by URLs; nil: none is
+	Kept     *answer.Kept      // takes prompts and answers; nil: none are kept
 	Disk     *diskcache.Store  // what GET /v1/memory shows of texts on disk; nil: there are none
 	Device   *engine.Device    // whose memory GET /v1/memory shows; nil: none
 	LoraDir  string            // the directory of adapters that clients may load; empty: they may not
@@ -150,7 +151,7 @@ func New(c Config) *Server {
 	}
 	s := &Server{c: c, models: models.New[ask.Model](c.Models),
 		host: &answer.Host{Running: answer.NewRunning(), Ping: c.Ping, Note: c.Note, Log: c.Log,
-			Gates: answer.NewGates(c.Device), Progress: c.Progress, Words: c.Words}}
+			Gates: answer.NewGates(c.Device), Progress: c.Progress, Words: c.Words, Kept: c.Kept}}
 	stored := history.New(c.StoreBytes, c.StoreTime)
 	if c.Device != nil {
 		s.counted = []func(){c.Device.Count("stored responses", stored.Size), c.Device.Count("grammars", s.grammarBytes)}

@@ -327,3 +327,44 @@ func TestFinetuneDraftHeadRefuses(t *testing.T) {
 		t.Errorf("there are %v", left)
 	}
 }
+
+// A server keeps prompts and answers only where it is told to, in a file of its owner's up to a size, and a head learns from it.
+func TestServeKeepsAnswers(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	kept := filepath.Join(dir, "kept.jsonl")
+	ask := func(s *service, user, more string) {
+		t.Helper()
+		status, r := s.post("/v1/chat/completions", fmt.Sprintf(`{"messages":[{"role":"user","content":%q}],"temperature":0%s}`, user, more))
+		if status != 200 {
+			t.Errorf("%d: %v", status, r)
+		}
+	}
+	s := serve(t, "", "-m", demo.Name, "--keep-answers", kept, "--keep-answers-size", "2k")
+	const form = `,"response_format":{"type":"json_schema","json_schema":{"name":"x","schema":{"enum":["Rover"]}}}`
+	ask(s, "Who is the dog?", form)
+	ask(s, "Who is the secret?", form+`,"cache_prompt":false`)
+	ask(s, "Who is cut?", form+`,"max_tokens":1`)
+	for i := range 40 {
+		ask(s, fmt.Sprintf("Who is dog %d?", i), form+`,"stream":false`)
+	}
+	text, err := os.ReadFile(kept)
+	info, statErr := os.Stat(kept)
+	if err != nil || statErr != nil || info.Mode().Perm() != 0o600 || len(text) > 2048 || len(text) < 1024 {
+		t.Fatalf("%v, %v, %v, %d bytes", err, statErr, info.Mode(), len(text))
+	}
+	if lines := string(text); !strings.HasPrefix(lines, `{"model":"demo","prompt":"`) || !strings.Contains(lines, "Who is the dog?") || strings.Contains(lines, "secret") ||
+		strings.Contains(lines, "cut") || !strings.Contains(lines, `"completion":"\"Rover\""`) || !strings.HasSuffix(lines, "}\n") {
+		t.Errorf("kept %s", lines)
+	}
+	said := succeed(t, "finetune", "-m", demo.Name, "--draft-head", "eagle3", "--own-answers", "--data", kept, "--dry-run", "--val-split", "0")
+	if !strings.Contains(said, "[[\"Rover\"") || strings.Count(said, "<|begin|>") > 2 {
+		t.Errorf("got %q", said)
+	}
+	open := writeFile(t, dir, "open.jsonl", "")
+	if err := os.Chmod(open, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	quern(t, "serve", "-m", demo.Name, "--keep-answers", open).refused(t, 2, "--keep-answers", "0600")
+	quern(t, "serve", "-m", demo.Name, "--keep-answers", dir).refused(t, 2, "--keep-answers")
+}

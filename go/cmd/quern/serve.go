@@ -149,7 +149,7 @@ func (f *serveFlags) config(logs zerolog.Logger, stderr io.Writer) (c fleet.Conf
 		},
 		Access:   fleet.Access{RequireKey: f.requireKey, Origins: f.origins, AllowedHosts: f.allowedHosts},
 		MaxBody:  int64(f.bodyLimit),
-		BatchDir: f.batchDir, BatchBytes: f.batchMax, FineTuning: f.fineTuning, DiskDir: f.diskDir, DiskBytes: f.diskMax,
+		BatchDir: f.batchDir, BatchBytes: f.batchMax, FineTuning: f.fineTuning, KeepFile: f.keepAnswers, KeepBytes: f.keepMost, DiskDir: f.diskDir, DiskBytes: f.diskMax,
 		MCP: f.mcp, NoMetrics: !f.metrics, VLLMMetrics: f.vllmMetrics, AuditLog: f.audit, Traces: f.traces, NoPage: !f.page, PageDir: f.path,
 		DrainDelay: f.drainDelay, Drain: f.drain,
 	}

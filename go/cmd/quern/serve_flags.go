@@ -25,26 +25,28 @@ type serveFlags struct {
 // serverFlags are the flags of the whole server.
 type serverFlags struct {
 	deviceFlags
-	modelsDir  string
-	presets    string
-	most       int // models in memory
-	autoload   bool
-	pulls      bool          // clients may download and remove models
-	keepAlive  time.Duration // 0: until the memory is needed
-	sleep      int           // seconds; -1: never
-	drain      time.Duration
-	drainDelay time.Duration
-	slotPath   string
-	diskDir    string
-	ranks      rankFlags
-	diskMax    uint64
-	cacheApart bool
-	batchDir   string
-	mediaURL   string
-	mediaPath  string
-	batchMax   uint64
-	fineTuning bool
-	loraDir    string
+	modelsDir   string
+	presets     string
+	most        int // models in memory
+	autoload    bool
+	pulls       bool          // clients may download and remove models
+	keepAlive   time.Duration // 0: until the memory is needed
+	sleep       int           // seconds; -1: never
+	drain       time.Duration
+	drainDelay  time.Duration
+	slotPath    string
+	diskDir     string
+	ranks       rankFlags
+	diskMax     uint64
+	cacheApart  bool
+	batchDir    string
+	mediaURL    string
+	mediaPath   string
+	batchMax    uint64
+	keepAnswers string
+	keepMost    uint64
+	fineTuning  bool
+	loraDir     string
 
 	hosts             []string
 	port              int
@@ -144,6 +146,8 @@ func (f *serveFlags) define(whole, which, each *pflag.FlagSet) {
 	whole.StringVar(&f.batchDir, "batch-dir", "", "`FOLDER` for uploaded files and batch jobs, which run in idle time (default: none)")
 	bytesVar(whole, &f.batchMax, "batch-space", "maximum size of that folder (default: 10Gi)")
 	switchVar(whole, &f.fineTuning, "fine-tuning", false, "clients may fine-tune models by jobs, which run in idle time, with examples that they upload; needs --batch-dir")
+	whole.StringVar(&f.keepAnswers, "keep-answers", "", "`FILE` that prompts and answers are appended to, for quern finetune --own-answers: it will hold what users write (default: none)")
+	bytesVar(whole, &f.keepMost, "keep-answers-size", "maximum size of that file (default: 1Gi)")
 	f.lora.define(which)
 	which.BoolVar(&f.lora.idle, "lora-init-without-apply", false, "apply adapters only to requests that ask for them, by adapter name or the field lora")
 	whole.StringVar(&f.loraDir, "lora-dir", "", "`FOLDER` of adapters that clients may load at run time")

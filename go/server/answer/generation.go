@@ -88,6 +88,7 @@ func (req *Request) start(o *ask.Options, prefix string, src ask.Source) (*Gener
 			}
 			r := o.Request(m, prompt, i)
 			r.Media = src.Media[k]
+			seq.keeps = req.keeps(len(r.Media) > 0, len(adapters) > 0, r.NoCache)
 			if o.PromptProbs >= 0 {
 				seq.PromptProbs = newPromptProbs(prompt, o.PromptProbs, o.PromptRanks)
 				r.Reader = seq.PromptProbs.reader()
@@ -223,6 +224,7 @@ func (g *Generation) spend(events []Event) {
 // ended counts what a sequence did whose last event this is.
 func (g *Generation) ended(e Event) {
 	g.registry.ended(g, e)
+	g.keep(e.Seq, e.End)
 	g.Used.add(e.Seq.Index%g.Opts.N == 0, e.Usage, e.End.Thought)
 	g.tally.add(e.Usage, e.End)
 	if e.Seq.Index%g.Opts.N == 0 {

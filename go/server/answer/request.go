@@ -89,6 +89,7 @@ type Host struct {
 	Log      zerolog.Logger
 	Gates    gates
 	Progress time.Duration       // how often the log tells how far a long prompt is
+	Kept     *Kept               // takes answers; nil: none are kept
 	Words    func(string) string // puts errors in the words of whoever runs the server; nil: they stay
 }
 

@@ -38,6 +38,9 @@ type Sequence struct {
 	stop, word   string
 	failed       error // why the sequence stopped itself
 
+	keeps bool    // see Kept
+	ids   []int32 // of the answer, where it is kept
+
 	spent int // tokens that the caller's quota has counted
 }
 
@@ -108,6 +111,9 @@ func (s *Sequence) Token(t generate.Token) bool {
 			s.write.waiting = append(s.write.waiting, waiting{t, s.write.written})
 		}
 		return false
+	}
+	if s.keeps {
+		s.ids = append(s.ids, t.ID)
 	}
 	if !s.ledger.Hold(tokenPrice(&t)) {
 		s.failed = ErrAnswers
