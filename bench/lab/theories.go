@@ -89,7 +89,7 @@ var parts = []theory{
 	{name: "Keys and values in 3 bits", claim: "old positions need fewer than 4 bits", sources: []source{{"old_kv", "3 bits"}},
 		note: "with the rotation that Q4 has here, in the oldest tier: not tried"},
 	{name: "BF16 in 12 bits", claim: "lossless codes of a fixed length make generation of BF16 files faster",
-		verdict: "adopted", number: "135M of BF16, one token: 1.2 times as fast, the same bits; 1B: faster by more than a busy machine can say: [BF16 in 12 bits](../bench/results/2026-11-30-bf16-12bits.md)",
+		verdict: "adopted", number: "one token of a 1B of BF16: 1.23 times as fast, the same bits: [BF16 in 12 bits](../bench/results/2026-11-30-bf16-12bits.md)",
 		repeat: "`check --bench=twelve`, `quern verify`"},
 	{name: "Exit by confidence", claim: "a token leaves where the head is sure (CALM)", sources: []source{{"exits", "calm"}}},
 	{name: "First layers as drafts", claim: "exact self-speculation (LayerSkip)", sources: []source{{"exits", "drafts"}},
