@@ -8,6 +8,7 @@ import (
 
 	"github.com/quern-llm/quern/go/model"
 	"github.com/quern-llm/quern/go/model/nn"
+	"github.com/quern-llm/quern/go/tokenizer"
 	"github.com/quern-llm/quern/go/train"
 	"github.com/quern-llm/quern/go/train/data"
 )
@@ -19,6 +20,25 @@ type Encoder struct {
 	Query, Document, Text func(text string) []int32
 	// Pair encodes a query with a document, and says where the second text begins, 0 where it is all one.
 	Pair func(query, document string) (ids []int32, second int, err error)
+}
+
+// NewEncoder returns what makes tokens of texts as "quern embed", "rerank" and "classify" do. Queries and documents that are
+// compared have what the model was trained to have before them, if it says so.
+func NewEncoder(config *nn.Config, tok *tokenizer.Tokenizer, pair func(query, document string) (ids []int32, second int, err error)) *Encoder {
+	after := func(before string) func(text string) []int32 {
+		return func(text string) []int32 {
+			return tok.Begin(tok.Encode(before+text, tokenizer.Options{ParseSpecial: true}))
+		}
+	}
+	named := func(names ...string) func(text string) []int32 {
+		for _, name := range append(names, config.Prompts.Default) {
+			if before, ok := config.Prompts.Text(name); ok {
+				return after(before)
+			}
+		}
+		return after("")
+	}
+	return &Encoder{Config: config, Query: named("query"), Document: named("document", "passage"), Text: after(""), Pair: pair}
 }
 
 // standIns is how many answers to other queries a reranker tells from the answer, where data have no texts that are none.

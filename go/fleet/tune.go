@@ -265,7 +265,7 @@ func (t *tuning) read(ctx context.Context) error {
 		r := data.Renderer{Tokenizer: head.Tokenizer, Template: t.m.template, Now: time.Unix(t.w.Job.Created, 0), Until: ctx, Workers: 1}
 		switch {
 		case len(learn.Compared) > 0:
-			t.plan, err = finetune.NewComparison(head.Encoder(), learn.Compared, held.Compared, longest, s)
+			t.plan, err = finetune.NewComparison(finetune.NewEncoder(head.Config, head.Tokenizer, head.Pair), learn.Compared, held.Compared, longest, s)
 		case s.Preference != "":
 			t.plan, err = finetune.NewPairPlan(&r, learn.Pairs, held.Pairs, longest, s)
 		default:

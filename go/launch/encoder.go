@@ -1,7 +1,6 @@
 package launch
 
 import (
-	"github.com/quern-llm/quern/go/finetune"
 	"github.com/quern-llm/quern/go/rerank"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
@@ -14,33 +13,12 @@ func (h *Head) Pairs() *rerank.Model {
 		}}
 }
 
-// Encoder returns what makes tokens of texts as "quern embed", "rerank" and "classify" do. Queries and documents that are
-// compared have what the model was trained to have before them, if it says so.
-func (h *Head) Encoder() *finetune.Encoder {
-	prompts := &h.Config.Prompts
-	after := func(before string) func(text string) []int32 {
-		return func(text string) []int32 {
-			return h.Tokenizer.Begin(h.Tokenizer.Encode(before+text, tokenizer.Options{ParseSpecial: true}))
-		}
+// Pair encodes a query with a document, and says where the second text begins, 0 where it is all one.
+func (h *Head) Pair(query, document string) (ids []int32, second int, err error) {
+	pair, err := h.Pairs().Pairing(query)
+	if err != nil {
+		return nil, 0, err
 	}
-	named := func(names ...string) func(text string) []int32 {
-		for _, name := range append(names, prompts.Default) {
-			if before, ok := prompts.Text(name); ok {
-				return after(before)
-			}
-		}
-		return after("")
-	}
-	pairs := h.Pairs()
-	return &finetune.Encoder{
-		Config: h.Config, Query: named("query"), Document: named("document", "passage"), Text: after(""),
-		Pair: func(query, document string) ([]int32, int, error) {
-			pair, err := pairs.Pairing(query)
-			if err != nil {
-				return nil, 0, err
-			}
-			x, err := pair(document)
-			return x.IDs, x.Second, err
-		},
-	}
+	x, err := pair(document)
+	return x.IDs, x.Second, err
 }

@@ -37,7 +37,7 @@ func (f *finetuneFlags) plan(cmd *cobra.Command, head *launch.Head, r *data.Rend
 		if f.objective != autoObjective {
 			return nil, fmt.Errorf("--objective %s is of answers, and --data has %s", f.objective, learn.Kind())
 		}
-		return finetune.NewComparison(head.Encoder(), learn.Compared, held.Compared, head.Config.NCtx, *s)
+		return finetune.NewComparison(finetune.NewEncoder(head.Config, head.Tokenizer, head.Pair), learn.Compared, held.Compared, head.Config.NCtx, *s)
 	}
 	if err := f.renderAs(r, head, learn, cmd.ErrOrStderr()); err != nil {
 		return nil, err
