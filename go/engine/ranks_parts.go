@@ -1,7 +1,7 @@
 package engine
 
 import (
-	log2 "math/bits"
+	mathbits "math/bits"
 	"time"
 
 	"github.com/quern-llm/quern/go/kernel"
@@ -120,7 +120,7 @@ func (e *Engine) forward(items []Item, stop *kernel.Stop, between func()) error 
 	s.running, s.divided, s.tokens = nil, false, n
 	if e.awaits(items) {
 		if ends := e.cut(items, s.count(n)); len(ends) > 1 {
-			r := &s.races[min(log2.Len(uint(n)), len(s.races)-1)]
+			r := &s.races[min(mathbits.Len(uint(n)), len(s.races)-1)]
 			if s.divided = e.timeless || r.divide(); s.divided {
 				parts = len(ends)
 				e.runner.Divide(ends)

@@ -92,7 +92,7 @@ func (r *Runner) allocate(p *nn.Program, ps *plans, c RunnerConfig) (err error) 
 	if r.work, err = c.Budget.Alloc(activations, uint64(scratch)); err != nil {
 		return err
 	}
-	r.bufs, err = kernel.NewBuffers(p.Bufs, kernel.Room{Tok: c.MaxTokens, Out: c.MaxOut}, r.region.Bytes())
+	r.bufs, err = kernel.NewBuffers(p.Bufs, roomOf(p, c.MaxTokens, c.MaxOut), r.region.Bytes())
 	return err
 }
 
@@ -131,10 +131,20 @@ func (r *Runner) Rest() {
 	}
 }
 
+// roomOf returns the room of a Runner's buffers. Where a pass may go in parts, these have rows of all of its tokens, and plans
+// check that buffers and batch look at the same part.
+func roomOf(p *nn.Program, maxTok, maxOut int) kernel.Room {
+	r := kernel.Room{Tok: maxTok, Out: maxOut}
+	if p.Widest > 0 {
+		r.Whole = maxTok
+	}
+	return r
+}
+
 // runnerBytes returns the memory of a Runner: of its buffers, and of the scratch
 // of all threads.
 func runnerBytes(p *nn.Program, ps *plans, maxTok, maxOut, threads int) (bufs, scratch int) {
-	return kernel.BufBytes(p.Bufs, kernel.Room{Tok: maxTok, Out: maxOut}), scratchBytes(ps, maxTok, threads)
+	return kernel.BufBytes(p.Bufs, roomOf(p, maxTok, maxOut)), scratchBytes(ps, maxTok, threads)
 }
 
 func scratchBytes(ps *plans, maxTok, threads int) int {
