@@ -72,13 +72,13 @@ func (a *Answers) Fits(of string, n, vocab int) error {
 	return nil
 }
 
-// Save writes the answers to a file that is replaced as a whole.
+// Save writes the answers to a file that is replaced as a whole. It is its owner's alone: users may have written the prompts.
 func (a *Answers) Save(path string) error {
 	text, err := json.Marshal(a)
 	if err != nil {
 		return err
 	}
-	_, err = newfile.Write(path, true, 0o644, uint64(len(text)), func(w io.Writer) (int64, error) {
+	_, err = newfile.Write(path, true, 0o600, uint64(len(text)), func(w io.Writer) (int64, error) {
 		n, err := w.Write(text)
 		return int64(n), err
 	})

@@ -218,9 +218,7 @@ func (f *Fleet) openStores(context.Context) error {
 	}
 	if path := f.c.KeepFile; path != "" {
 		const most = 1 << 30
-		kept, err := answer.OpenKept(path, cmp.Or(f.c.KeepBytes, most), func() {
-			f.log.Warn().Str("file", path).Msg("the file of --keep-answers is full, and takes no more answers")
-		})
+		kept, err := answer.OpenKept(path, cmp.Or(f.c.KeepBytes, most), f.log)
 		if err != nil {
 			return usage.Errorf("--keep-answers: %w", err)
 		}

@@ -12,6 +12,8 @@ package tokenizer
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"slices"
 )
@@ -67,6 +69,7 @@ type Tokenizer struct {
 	defined  *specials // only what is always one token
 	stripped map[int32]bool
 
+	hash    func() string // see Hash
 	longest int           // bytes of text that an id stands for at most; 0: no bound
 	scratch chan *scratch // that are not in use, at most as many as can run
 }
@@ -222,6 +225,19 @@ func (t *Tokenizer) Piece(id int32, special bool) []byte {
 	}
 	end := t.ends[id]
 	return t.pieces[start:end:end]
+}
+
+// Hash returns a hash of the vocabulary: of all tokens, as they are spelled, and their types. Ids mean the same where it is the
+// same.
+func (t *Tokenizer) Hash() string { return t.hash() }
+
+// hashOf is the function of Hash.
+func (t *Tokenizer) hashOf() string {
+	h := sha256.New()
+	for i, token := range t.tokens {
+		fmt.Fprintf(h, "%d %q\n", t.types[i], token)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
 // Len returns the number of tokens.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // New reads the vocabulary that a file's metadata describes. The error names the invalid key, or lists the
@@ -34,6 +35,7 @@ func New(m Metadata) (*Tokenizer, error) {
 		return nil, r.err
 	}
 	t.typeEnds()
+	t.hash = sync.OnceValue(t.hashOf)
 
 	index, err := t.index()
 	if err != nil {

@@ -161,6 +161,9 @@ func TestFinetuneDraftsGoOn(t *testing.T) {
 	interruptAt(t, "step 0 of", args(out)...)
 	// As if it had been interrupted while answers were written.
 	answers, checkpoint := filepath.Join(dir, "out.gguf.answers.json"), filepath.Join(dir, "out.gguf.checkpoint.safetensors")
+	if info, err := os.Stat(answers); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("answers: %v, %v", info, err)
+	}
 	var saved map[string]any
 	text, err := os.ReadFile(answers)
 	if err == nil {
@@ -340,26 +343,40 @@ func TestServeKeepsAnswers(t *testing.T) {
 			t.Errorf("%d: %v", status, r)
 		}
 	}
-	s := serve(t, "", "-m", demo.Name, "--keep-answers", kept, "--keep-answers-size", "2k")
-	const form = `,"response_format":{"type":"json_schema","json_schema":{"name":"x","schema":{"enum":["Rover"]}}}`
-	ask(s, "Who is the dog?", form)
-	ask(s, "Who is the secret?", form+`,"cache_prompt":false`)
-	ask(s, "Who is cut?", form+`,"max_tokens":1`)
+	s := serve(t, "", "-m", demo.Name, "--keep-answers", kept, "--keep-answers-size", "4k")
+	ask(s, "Who is the dog?", "")
+	ask(s, "Who is the secret?", `,"cache_prompt":false`)
+	ask(s, "Who is not stored?", `,"store":false`)
+	ask(s, "Who has a form?", `,"response_format":{"type":"json_schema","json_schema":{"name":"x","schema":{"enum":["Rover"]}}}`)
+	ask(s, "Who is cut?", `,"max_tokens":1`)
 	for i := range 40 {
-		ask(s, fmt.Sprintf("Who is dog %d?", i), form+`,"stream":false`)
+		ask(s, fmt.Sprintf("Who is dog %d?", i), `,"stream":false`)
 	}
 	text, err := os.ReadFile(kept)
 	info, statErr := os.Stat(kept)
-	if err != nil || statErr != nil || info.Mode().Perm() != 0o600 || len(text) > 2048 || len(text) < 1024 {
+	if err != nil || statErr != nil || info.Mode().Perm() != 0o600 || len(text) > 4096 || len(text) < 1024 {
 		t.Fatalf("%v, %v, %v, %d bytes", err, statErr, info.Mode(), len(text))
 	}
-	if lines := string(text); !strings.HasPrefix(lines, `{"model":"demo","prompt":"`) || !strings.Contains(lines, "Who is the dog?") || strings.Contains(lines, "secret") ||
-		strings.Contains(lines, "cut") || !strings.Contains(lines, `"completion":"\"Rover\""`) || !strings.HasSuffix(lines, "}\n") {
+	lines := string(text)
+	if !strings.HasPrefix(lines, `{"model":"demo","prompt":"`) || !strings.Contains(lines, "Who is the dog?") || !strings.HasSuffix(lines, "]}\n") {
 		t.Errorf("kept %s", lines)
 	}
+	for _, left := range []string{"secret", "stored", "form", "cut"} {
+		if strings.Contains(lines, left) {
+			t.Errorf("%q is kept: %s", left, lines)
+		}
+	}
 	said := succeed(t, "finetune", "-m", demo.Name, "--draft-head", "eagle3", "--own-answers", "--data", kept, "--dry-run", "--val-split", "0")
-	if !strings.Contains(said, "[[\"Rover\"") || strings.Count(said, "<|begin|>") > 2 {
+	if !strings.Contains(said, "Who is the dog?") || !strings.Contains(said, "[[") {
 		t.Errorf("got %q", said)
+	}
+	first, _, _ := strings.Cut(lines, "\n")
+	for word, other := range map[string]string{
+		"of one model": first + "\n" + strings.Replace(first, `"demo"`, `"other"`, 1),
+		"vocabulary":   strings.Replace(first, `"vocabulary":"`, `"vocabulary":"0`, 1),
+	} {
+		path := writeFile(t, dir, "other.jsonl", other)
+		quern(t, "finetune", "-m", demo.Name, "--draft-head", "eagle3", "--own-answers", "--data", path, "--dry-run", "--val-split", "0").refused(t, 1, "other.jsonl:", word)
 	}
 	open := writeFile(t, dir, "open.jsonl", "")
 	if err := os.Chmod(open, 0o644); err != nil {

@@ -179,6 +179,11 @@ func (f *finetuneFlags) planDrafts(cmd *cobra.Command, head *launch.Head, r *dat
 			return nil, fmt.Errorf("%s: drafts are learnt from prompts or answers, and these are %s", f.target.flag(), s.Kind())
 		}
 	}
+	if f.target.own {
+		if err := ownAnswers(slices.Concat(learn.Examples, held.Examples), target); err != nil {
+			return nil, err
+		}
+	}
 	if err := f.renderAs(r, target, learn, cmd.ErrOrStderr()); err != nil {
 		return nil, err
 	}
@@ -216,6 +221,25 @@ func (f *finetuneFlags) planDrafts(cmd *cobra.Command, head *launch.Head, r *dat
 		_, err = fmt.Fprintf(cmd.OutOrStdout(), "drafts before: %s\n", f.without)
 	}
 	return plan, err
+}
+
+// ownAnswers returns an error for answers that a server kept of several models, or of another than TARGET by its vocabulary.
+func ownAnswers(all []data.Example, target *launch.Head) error {
+	var first *data.Example
+	for i := range all {
+		x := &all[i]
+		switch {
+		case x.Kept == nil:
+			continue
+		case x.Kept.Vocabulary != target.Tokenizer.Hash():
+			return fmt.Errorf("%s: --own-answers: the answer of %q, which has another vocabulary than %s", x.Where, x.Kept.Model, target.Path)
+		case first == nil:
+			first = x
+		case x.Kept.Model != first.Kept.Model:
+			return fmt.Errorf("%s: --own-answers: the answer of %q, and %s is of %q; give those of one model", x.Where, x.Kept.Model, first.Where, first.Kept.Model)
+		}
+	}
+	return nil
 }
 
 // suits returns an error for a model that cannot learn from TARGET.

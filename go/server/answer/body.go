@@ -30,7 +30,7 @@ func (req *Request) Receive() (err error) {
 
 // peeked are the members of a body that are looked at before its fields are read: which they are, and what they mean,
 // may depend on the model.
-var peeked = []string{"model", "name", "stream", "keep_alive", "prompt", "suffix", "messages"}
+var peeked = []string{"model", "name", "stream", "keep_alive", "prompt", "suffix", "messages", "store"}
 
 // Peek returns one of them, nil where it is missing. Faults in the body are reported later, when its fields are read.
 func (req *Request) Peek(name string) jsontext.Value {

@@ -88,7 +88,6 @@ func (req *Request) start(o *ask.Options, prefix string, src ask.Source) (*Gener
 			}
 			r := o.Request(m, prompt, i)
 			r.Media = src.Media[k]
-			seq.keeps = req.keeps(len(r.Media) > 0, len(adapters) > 0, r.NoCache)
 			if o.PromptProbs >= 0 {
 				seq.PromptProbs = newPromptProbs(prompt, o.PromptProbs, o.PromptRanks)
 				r.Reader = seq.PromptProbs.reader()
@@ -98,6 +97,7 @@ func (req *Request) start(o *ask.Options, prefix string, src ask.Source) (*Gener
 				budgeted.Now = &g.Enough
 				r.Constraint = constrain.Bound(r.Constraint, *budgeted)
 			}
+			seq.keeps = req.keeps(r)
 			r.Namespace, r.Owner = caller.Space, caller.Owner
 			r.Flow, r.Weight, r.Priority, r.Origin, r.Sink = caller.Flow, caller.Weight, priority, req.Context(), seq
 			ticket, err := m.Engine.Submit(r)

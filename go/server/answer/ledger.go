@@ -32,8 +32,9 @@ const (
 	eventBytes    = slack * 2 * int(unsafe.Sizeof(Event{}))
 	tokenBytes    = slack * 2 * int(unsafe.Sizeof(generate.Token{}))
 	probBytes     = slack * int(unsafe.Sizeof(generate.Token{}.Logprob))
-	probJSONBytes = slack * 256 // of a token while it is encoded
-	fewTokens     = 64          // of a request, reserved before it begins: a short answer does not fail on the way
+	probJSONBytes = slack * 256   // of a token while it is encoded
+	keptBytes     = slack * 2 * 4 // of a token that is kept, see Kept
+	fewTokens     = 64            // of a request, reserved before it begins: a short answer does not fail on the way
 
 	streamBytes = 8 << 20 // reserved for log-probabilities when a stream begins
 	stepBytes   = 1 << 20 // the granularity of later reservations

@@ -105,6 +105,9 @@ func (s *Sequence) Token(t generate.Token) bool {
 	}
 	s.usage.Decode = now.Sub(s.first)
 	s.usage.Generated++
+	if s.keeps { // with the end, which may be one of several
+		s.ids = append(s.ids, t.ID)
+	}
 	if t.Stop {
 		s.stop = StopEOS
 		if s.PromptProbs != nil { // clients that count tokens count this one
@@ -112,10 +115,7 @@ func (s *Sequence) Token(t generate.Token) bool {
 		}
 		return false
 	}
-	if s.keeps {
-		s.ids = append(s.ids, t.ID)
-	}
-	if !s.ledger.Hold(tokenPrice(&t)) {
+	if !s.ledger.Hold(tokenPrice(&t)) || s.keeps && !s.ledger.Hold(keptBytes) {
 		s.failed = ErrAnswers
 		return false
 	}

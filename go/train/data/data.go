@@ -33,6 +33,17 @@ type Example struct {
 	Prompt string // is not learnt
 	Text   string // is learnt; with an empty prompt it may be divided
 	Plain  bool   // names of control tokens in it are text
+
+	Kept *Kept // what a model read and wrote; nil: it is not known
+}
+
+// Kept are the tokens of a prompt and its answer, the end included, as a server kept them. They are taken in place of the texts by
+// models of the same vocabulary.
+type Kept struct {
+	Model      string // that answered
+	Vocabulary string // its tokenizer.Hash
+	Prompt     []int32
+	Answer     []int32
 }
 
 // A Turn is a message of a conversation.

@@ -353,11 +353,33 @@ func parseCompletion(value jsontext.Value) (x Example, err error) {
 	var in struct {
 		Prompt     jsontext.Value `json:"prompt"`
 		Completion jsontext.Value `json:"completion"`
+
+		Model         jsontext.Value `json:"model"` // this and the following of a server's own answers; of others they may be anything
+		Vocabulary    jsontext.Value `json:"vocabulary"`
+		PromptIDs     []int32        `json:"prompt_ids"`
+		CompletionIDs []int32        `json:"completion_ids"`
 	}
 	if err = unmarshal(value, &in); err != nil {
 		return x, err
 	}
-	return answered(in.Prompt, in.Completion, "completion", nil)
+	x, err = answered(in.Prompt, in.Completion, "completion", nil)
+	if err != nil || x.Turns != nil || len(in.PromptIDs) == 0 || len(in.CompletionIDs) == 0 {
+		return x, err
+	}
+	x.Kept = &Kept{Prompt: in.PromptIDs, Answer: in.CompletionIDs}
+	for _, field := range []struct {
+		name string
+		from jsontext.Value
+		to   *string
+	}{{"model", in.Model, &x.Kept.Model}, {"vocabulary", in.Vocabulary, &x.Kept.Vocabulary}} {
+		if len(field.from) == 0 {
+			return x, fmt.Errorf("%s: missing, and there are prompt_ids and completion_ids", field.name)
+		}
+		if err := unmarshal(field.from, field.to); err != nil {
+			return x, fmt.Errorf("%s: %w", field.name, err)
+		}
+	}
+	return x, nil
 }
 
 // answered is a prompt with an answer: two texts, or two lists of messages.

@@ -19,7 +19,15 @@ func (r *Renderer) Prompts(all []Example) (prompts [][]int32, err error) {
 	for i := range all {
 		x := &all[i]
 		if x.Turns == nil {
-			prompts = append(prompts, r.begin(x, x.beginning()))
+			known, err := r.known(x)
+			switch {
+			case err != nil:
+				return nil, fmt.Errorf("%s: %w", x.Where, err)
+			case known != nil:
+				prompts = append(prompts, known.Prompt)
+			default:
+				prompts = append(prompts, r.begin(x, x.beginning()))
+			}
 			continue
 		}
 		for k := range len(x.Turns) + 1 {
@@ -51,6 +59,32 @@ func (x *Example) beginning() string {
 func (r *Renderer) begin(x *Example, text string) []int32 {
 	ids := r.Tokenizer.Encode(text, tokenizer.Options{ParseSpecial: !x.Plain, NoSpecial: true})
 	return r.Tokenizer.Begin(slices.Concat(r.Tokenizer.Lead(), ids))
+}
+
+// known returns the tokens of a text, if they are of the tokenizer's vocabulary; nil: they are not known.
+func (r *Renderer) known(x *Example) (*Kept, error) {
+	if x.Kept == nil || x.Kept.Vocabulary != r.Tokenizer.Hash() {
+		return nil, nil
+	}
+	for _, part := range []struct {
+		name string
+		ids  []int32
+	}{{"prompt_ids", x.Kept.Prompt}, {"completion_ids", x.Kept.Answer}} {
+		for i, id := range part.ids {
+			if id < 0 || int(id) >= r.Tokenizer.Len() {
+				return nil, fmt.Errorf("%s.%d: token %d, of %d", part.name, i, id, r.Tokenizer.Len())
+			}
+		}
+	}
+	return x.Kept, nil
+}
+
+// text returns the tokens as a text, whose answer is learnt.
+func (k *Kept) text() model.Text {
+	if k == nil {
+		return model.Text{}
+	}
+	return weighted(slices.Concat(k.Prompt, k.Answer), len(k.Prompt))
 }
 
 // Answered returns texts of prompts and their answers, which are learnt, and their counts. A prompt without an answer is left out.

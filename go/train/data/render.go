@@ -174,7 +174,12 @@ func (r *Renderer) example(x *Example, divides bool) (m rendered) {
 		texts, m.err = r.conversation(x)
 		m.apart = len(texts) > 1
 	default:
-		texts = []model.Text{r.text(x)}
+		var t model.Text
+		t, m.err = r.text(x)
+		texts = []model.Text{t}
+	}
+	if m.err != nil {
+		return m
 	}
 	for _, t := range texts {
 		r.fit(&m, t, divides)
@@ -246,7 +251,10 @@ func weighted(ids []int32, n int) model.Text {
 }
 
 // text renders a text after a prompt. Its end is learnt.
-func (r *Renderer) text(x *Example) model.Text {
+func (r *Renderer) text(x *Example) (model.Text, error) {
+	if known, err := r.known(x); known != nil || err != nil {
+		return known.text(), err
+	}
 	tok := r.Tokenizer
 	lead := len(tok.Lead())
 	ids := r.begin(x, x.beginning())
@@ -257,7 +265,7 @@ func (r *Renderer) text(x *Example) model.Text {
 	if end, ok := tok.EOS(); ok && len(ids) > 0 && !tok.IsEOG(ids[len(ids)-1]) {
 		ids = append(ids, end)
 	}
-	return weighted(ids, lead)
+	return weighted(ids, lead), nil
 }
 
 // A part is a text that grows: the prompts and answers of a conversation.
