@@ -78,6 +78,9 @@ func (f *Fleet) followKeys(ctx context.Context) {
 			return
 		}
 		f.log.Info().Str("file", keys.File()).Int("keys", keys.Len()).Msg("the API keys were read again")
+		if keys.LostRoles() {
+			f.log.Warn().Str("file", keys.File()).Msg("no API key has a role any more: all are users, and the next start makes all admins")
+		}
 		if weak := keys.Weak(); weak != nil {
 			f.log.Warn().Msg(weak.Error() + " before others can reach the server")
 		}
@@ -89,10 +92,8 @@ func (f *Fleet) followKeys(ctx context.Context) {
 
 // called returns what an owner is called: the name of its key, or the beginning of its hash; all where there are no keys.
 func (a *Access) called(owner string) string {
-	for _, k := range a.keys().All() {
-		if k.Name == owner {
-			return k.Called()
-		}
+	if k, ok := a.keys().Named(owner); ok {
+		return k.Called()
 	}
 	return cmp.Or(owner, "all")
 }
@@ -123,12 +124,13 @@ func (a *Access) caller(c *gin.Context) server.Caller {
 	return caller
 }
 
-// account returns what counts the requests of an owner.
-func (a *Access) account(owner string) *quota.Account {
+// account returns what counts the requests of an owner; false: its key was removed.
+func (a *Access) account(owner string) (*quota.Account, bool) {
 	if a.keys().Len() == 0 {
-		return a.everybody
+		return a.everybody, true
 	}
-	return a.keys().AccountOf(owner)
+	k, ok := a.keys().Named(owner)
+	return k.Account, ok
 }
 
 // known reports whether a request is of an authorized client.

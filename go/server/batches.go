@@ -20,8 +20,9 @@ type batchKey struct{}
 
 // A batchRequest is a request of a batch.
 type batchRequest struct {
-	owner string
-	over  bool // the quota of its key is used up
+	owner  string
+	barred bool // its key was removed
+	over   bool // it is to be sent again later: it is barred, or the quota of its key is used up
 }
 
 // batchOf returns the request of a batch that runs in a context; nil: none does.
@@ -41,7 +42,7 @@ func (s *Server) RunBatches(ctx context.Context) {
 	}
 	h := s.batchHandler()
 	r := batch.Runner{
-		Store: s.c.Batches, Width: batchWidth,
+		Store: s.c.Batches, Width: batchWidth, Wait: s.batchWait,
 		Do: func(ctx context.Context, owner, url string, body []byte) batch.Answer {
 			to := &recorder{header: http.Header{}, status: http.StatusOK}
 			about := &batchRequest{owner: owner}
@@ -69,6 +70,18 @@ func (s *Server) RunBatches(ctx context.Context) {
 	r.Run(ctx)
 }
 
+// batchWait is how long it takes until an owner of batches may send a request, at least.
+func (s *Server) batchWait(owner string) time.Duration {
+	if s.c.Account == nil {
+		return 0
+	}
+	account, ok := s.c.Account(owner)
+	if !ok {
+		return time.Hour
+	}
+	return account.Wait()
+}
+
 // batchHandler is Handler, for requests of batches.
 func (s *Server) batchHandler() http.Handler {
 	gin.SetMode(gin.ReleaseMode)
@@ -81,7 +94,9 @@ func (s *Server) batchHandler() http.Handler {
 					c.Status(http.StatusInternalServerError)
 				}
 				status := c.Writer.Status()
-				if b != nil && status != http.StatusTooManyRequests && status != http.StatusServiceUnavailable { // else it is sent again
+				again := b == nil || b.over || status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable ||
+					c.Request.Context().Err() != nil
+				if !again {
 					s.c.Batched(c, begun, b.owner)
 				}
 			}()

@@ -7,9 +7,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/gin-gonic/gin"
 	"github.com/rs/zerolog"
 
 	"github.com/quern-llm/quern/go/models"
@@ -17,6 +19,7 @@ import (
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/batch"
 	"github.com/quern-llm/quern/go/server/internal/fake"
+	"github.com/quern-llm/quern/go/server/quota"
 )
 
 // The requests of a batch are answered as others are, by their endpoints and for their owner, and what is wrong with one
@@ -79,6 +82,48 @@ func TestBatchesAreAnswered(t *testing.T) {
 	}
 	if bytes.Contains([]byte(log.String()), []byte("failed")) {
 		t.Errorf("%s", log.String())
+	}
+}
+
+// Nothing is sent for an owner whose key was removed, also when it goes while the batch runs: the batch waits for the key.
+func TestBatchOfRemovedKey(t *testing.T) {
+	t.Parallel()
+	for _, then := range []string{"before", "meanwhile"} {
+		store, err := batch.Open(t.TempDir(), 1<<20, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer store.Close()
+		var asked atomic.Int64
+		var sent atomic.Bool
+		s := fake.Demo(t, fake.Setup{Server: server.Config{Batches: store,
+			Account: func(owner string) (*quota.Account, bool) {
+				return nil, owner == "me" && asked.Add(1) == 1 && then == "meanwhile" // as it is taken up
+			},
+			Batched: func(*gin.Context, time.Time, string) { sent.Store(true) },
+		}})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); s.Server.RunBatches(ctx) }()
+		in, err := store.AddFile("me", "in", "batch", strings.NewReader(`{"custom_id":"a","method":"POST","url":"/v1/completions","body":{"prompt":"Once","max_tokens":1}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := store.AddBatch("me", in.ID, "/v1/completions", "24h", time.Hour, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := int64(1)
+		if then == "meanwhile" {
+			want = 2
+		}
+		fake.Eventually(t, "looked for the key", func() bool { return asked.Load() >= want })
+		time.Sleep(50 * time.Millisecond)
+		cancel()
+		<-done
+		if b, err = store.Batch("me", b.ID); err != nil || b.Completed+b.Failed > 0 || b.Output+b.ErrorFile != "" || sent.Load() {
+			t.Errorf("%s: %+v %v", then, b, err)
+		}
 	}
 }
 

@@ -92,8 +92,9 @@ type Config struct {
 	// Caller returns whose request it is, without its Space; nil: one of many flows by the client's address, of one owner,
 	// who is an administrator.
 	Caller func(*gin.Context) answer.Caller
-	// Account returns what counts the requests of batches of an owner; nil: nothing does.
-	Account func(owner string) *quota.Account
+	// Account returns what counts the requests of batches of an owner; false: the owner may send none now, as one whose key
+	// was removed. Without the function nothing counts them.
+	Account func(owner string) (account *quota.Account, ok bool)
 	// Keys returns the keys whose requests are counted, for GET /v1/usage; nil: none are.
 	Keys func() []quota.Key
 	// Batched is called when a request of a batch of an owner has been answered; nil: nothing is.
@@ -300,7 +301,9 @@ func (s *Server) request(c *gin.Context, r *answer.Route) *answer.Request {
 	if b := batchOf(c.Request.Context()); b != nil {
 		caller = answer.Caller{Flow: "batch " + b.owner, Background: true, Owner: b.owner}
 		if s.c.Account != nil {
-			caller.Account = s.c.Account(b.owner)
+			var known bool
+			caller.Account, known = s.c.Account(b.owner)
+			b.barred = !known
 		}
 	} else {
 		caller = s.c.Caller(c)
@@ -354,8 +357,14 @@ func (s *Server) serve(r answer.Route) gin.HandlerFunc {
 		r.Speaks().Begin(req)
 		req.TellQuota()
 		defer req.Made()
+		b := batchOf(c.Request.Context())
+		if b != nil && b.barred {
+			b.over = true
+			req.Fail(&reply.Error{Status: http.StatusUnauthorized, Message: "the API key of this batch was removed"})
+			return
+		}
 		if err := s.answer(req); err != nil {
-			if b := batchOf(c.Request.Context()); b != nil {
+			if b != nil {
 				b.over = overQuota(err)
 			}
 			req.Fail(err)

@@ -13,14 +13,14 @@ import (
 func TestAside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, first := open(t, quota, line("a", `{}`), line("b", `{}`))
-		second := begin(t, s, line("c", `{}`))
+		second := beginOf(t, s, "other", line("c", `{}`))
 		var mu sync.Mutex
 		left := 1 // requests that the quota has, of the first batch
 		var order []string
 		r := Runner{Store: s, Width: 1, Log: func(_ string, err error) { t.Error(err) }, Do: func(_ context.Context, _, _ string, _ []byte) Answer {
 			mu.Lock()
 			defer mu.Unlock()
-			if id := nextOf(s); id == first.ID && left == 0 && !ended(t, s, second.ID) && len(order) < 2 {
+			if id := nextOf(s); id == first.ID && left == 0 && !endedOf(t, s, "other", second.ID) && len(order) < 2 {
 				order = append(order, "over")
 				return Answer{Status: http.StatusTooManyRequests, Over: true, Retry: time.Hour}
 			}
@@ -33,8 +33,8 @@ func TestAside(t *testing.T) {
 		done := make(chan struct{})
 		go func() { defer close(done); r.Run(ctx) }()
 		time.Sleep(time.Second)
-		if !ended(t, s, second.ID) || ended(t, s, first.ID) {
-			t.Errorf("the second has ended: %v, the first: %v, %v", ended(t, s, second.ID), ended(t, s, first.ID), order)
+		if !endedOf(t, s, "other", second.ID) || ended(t, s, first.ID) {
+			t.Errorf("the second has ended: %v, the first: %v, %v", endedOf(t, s, "other", second.ID), ended(t, s, first.ID), order)
 		}
 		for !ended(t, s, first.ID) {
 			time.Sleep(time.Second)
@@ -74,9 +74,56 @@ func TestCancelAside(t *testing.T) {
 	})
 }
 
+// An owner is set aside with all batches, whose files are not read meanwhile: for half a minute at least, and for as long as Wait says
+// so. A batch that expires meanwhile ends.
+func TestOwnerAside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, first := open(t, quota, line("a", `{}`))
+		second := begin(t, s, line("b", `{}`))
+		var times []time.Duration
+		gone := false
+		begun := time.Now()
+		r := Runner{Store: s, Width: 1, Log: func(_ string, err error) { t.Error(err) },
+			Wait: func(owner string) time.Duration {
+				if owner != "me" {
+					t.Errorf("asked of %q", owner)
+				}
+				if gone {
+					return time.Hour
+				}
+				return 0
+			},
+			Do: func(ctx context.Context, _, _ string, _ []byte) Answer {
+				times = append(times, time.Since(begun).Truncate(time.Second))
+				gone = len(times) == 2
+				return Answer{Status: http.StatusTooManyRequests, Over: true, Retry: time.Second}
+			}}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); r.Run(ctx) }()
+		time.Sleep(time.Hour)
+		if len(times) != 2 || times[1] != asideLeast {
+			t.Errorf("sent at %v", times)
+		}
+		time.Sleep(24 * time.Hour)
+		for _, id := range []string{first.ID, second.ID} {
+			if b, err := s.Batch("me", id); err != nil || b.Status != "expired" {
+				t.Errorf("%+v %v", b, err)
+			}
+		}
+		cancel()
+		<-done
+	})
+}
+
 func ended(t *testing.T, s *Store, id string) bool {
 	t.Helper()
-	b, err := s.Batch("me", id)
+	return endedOf(t, s, "me", id)
+}
+
+func endedOf(t *testing.T, s *Store, owner, id string) bool {
+	t.Helper()
+	b, err := s.Batch(owner, id)
 	if err != nil {
 		t.Fatal(err)
 	}

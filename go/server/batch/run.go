@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"sync"
@@ -18,7 +19,7 @@ import (
 type Answer struct {
 	Status int
 	Retry  time.Duration // time after which a request that was refused for lack of room may be repeated
-	Over   bool          // it was refused since its owner's quota is used up: others may go on meanwhile
+	Over   bool          // it was refused since its owner's quota is used up, or its key gone: others may go on meanwhile
 	Body   []byte        // JSON
 }
 
@@ -28,14 +29,20 @@ type Runner struct {
 	Width int // requests at a time
 	// Do sends a request of an owner to its endpoint.
 	Do func(ctx context.Context, owner, url string, body []byte) Answer
+	// Wait returns how long it takes at least until an owner may send a request; nil: each may at any time.
+	Wait func(owner string) time.Duration
 	// Log is called with errors of the store and with each panic; a panic of Do is a *PanicError.
 	Log func(batch string, err error)
 
-	aside map[string]time.Time // batches whose owners' quotas are used up, and until when
+	aside map[string]time.Time // owners whose quotas are used up, and until when
 }
 
-// asideMost is the longest time for which a batch is set aside: a quota may have become larger.
-const asideMost = time.Minute
+// The times for which an owner's batches are set aside. To take one up costs as much as reading all of it, so it is not done for
+// the one request that a minute's quota has left; and a quota may become larger.
+const (
+	asideLeast = 30 * time.Second
+	asideMost  = time.Minute
+)
 
 // errAside ends the work on a batch for a time.
 var errAside = errors.New("the quota of the batch's owner is used up")
@@ -55,8 +62,12 @@ func (e *PanicError) Unwrap() error { return e.Panic }
 
 // Run runs batches until ctx ends. Requests that are running then are repeated by the next Run.
 func (r *Runner) Run(ctx context.Context) {
+	r.aside = map[string]time.Time{}
 	for ctx.Err() == nil {
-		id, wait := r.Store.next(r.aside)
+		now := time.Now()
+		maps.DeleteFunc(r.aside, func(_ string, until time.Time) bool { return !now.Before(until) })
+		o, wait := r.Store.next(r.aside)
+		id := o.Value.ID
 		if id == "" {
 			var again <-chan time.Time
 			if wait > 0 {
@@ -69,9 +80,14 @@ func (r *Runner) Run(ctx context.Context) {
 			}
 			continue
 		}
-		delete(r.aside, id)
+		if r.Wait != nil && !o.Value.ends(now) {
+			if wait := r.Wait(o.Owner); wait > 0 {
+				r.aside[o.Owner] = now.Add(asideFor(wait))
+				continue
+			}
+		}
 		// A panic ends the batch. Otherwise it would end the process, and again after each restart.
-		if err := panics.Catch(func() error { return r.one(ctx, id) }); err != nil && ctx.Err() == nil {
+		if err := panics.Catch(func() error { return r.one(ctx, o) }); err != nil && ctx.Err() == nil {
 			r.Log(id, err)
 			if err := r.Store.fail(id, &Faults{"list", []Fault{{Code: "server_error", Message: "the batch cannot be run: " + told(err)}}}); err != nil {
 				r.Log(id, err)
@@ -91,17 +107,24 @@ func told(err error) string {
 	return "its files cannot be read or written"
 }
 
-// next returns the oldest batch that has not ended and is not set aside, or "", and then how long the first one is still
-// set aside; 0: none is. A batch that is to be cancelled is not set aside.
-func (s *Store) next(aside map[string]time.Time) (id string, wait time.Duration) {
+// asideFor is how long an owner's batches are set aside whose quota has something left after a time.
+func asideFor(wait time.Duration) time.Duration { return min(max(wait, asideLeast), asideMost) }
+
+// ends reports whether a batch only has to be ended: it is to be cancelled, or has expired.
+func (b *Batch) ends(now time.Time) bool { return b.Cancelling != 0 || now.Unix() >= b.Expires }
+
+// next returns the oldest batch that has not ended and whose owner is not set aside, or one without an ID, and then how long
+// the first owner is still set aside; 0: none is. A batch that only has to be ended is not set aside.
+func (s *Store) next(aside map[string]time.Time) (found owned[Batch], wait time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var first *owned[Batch]
+	now := time.Now()
 	for _, o := range s.batches {
 		if o.Value.ended() {
 			continue
 		}
-		if left := time.Until(aside[o.Value.ID]); left > 0 && o.Value.Cancelling == 0 {
+		if left := aside[o.Owner].Sub(now); left > 0 && !o.Value.ends(now) {
 			if wait == 0 || left < wait {
 				wait = left
 			}
@@ -112,17 +135,14 @@ func (s *Store) next(aside map[string]time.Time) (id string, wait time.Duration)
 		}
 	}
 	if first == nil {
-		return "", wait
+		return found, wait
 	}
-	return first.Value.ID, 0
+	return *first, 0
 }
 
 // one runs one batch to its end.
-func (r *Runner) one(ctx context.Context, id string) error {
-	s := r.Store
-	s.mu.Lock()
-	o := *s.batches[id]
-	s.mu.Unlock()
+func (r *Runner) one(ctx context.Context, o owned[Batch]) error {
+	s, id := r.Store, o.Value.ID
 	in, err := s.Content(o.Owner, o.Value.Input)
 	if err != nil {
 		return err
@@ -196,7 +216,7 @@ func (r *Runner) requests(ctx context.Context, id string, o owned[Batch], list [
 	defer out.Close()
 	var mu sync.Mutex
 	var failed error
-	var until time.Time // the batch is set aside
+	var until time.Time // the owner is set aside
 	over := make(chan struct{})
 	setAside := sync.OnceFunc(func() { close(over) })
 	work := make(chan int)
@@ -241,10 +261,7 @@ func (r *Runner) requests(ctx context.Context, id string, o owned[Batch], list [
 	close(work)
 	wg.Wait()
 	if failed == nil && watched.Err() == nil && !until.IsZero() {
-		if r.aside == nil {
-			r.aside = map[string]time.Time{}
-		}
-		r.aside[id] = until
+		r.aside[o.Owner] = until
 		return errAside
 	}
 	return failed
@@ -253,7 +270,7 @@ func (r *Runner) requests(ctx context.Context, id string, o owned[Batch], list [
 var errExpired = errors.New("the batch has expired")
 
 // request sends a request, and repeats it as long as there is no room for it. It reports whether it was answered, or for
-// how long the batch is to be set aside.
+// how long the owner is to be set aside.
 func (r *Runner) request(ctx context.Context, batch, owner string, n int, q request) (e entry, ok bool, aside time.Duration) {
 	for {
 		a := r.do(ctx, batch, owner, q)
@@ -261,7 +278,7 @@ func (r *Runner) request(ctx context.Context, batch, owner string, n int, q requ
 			return entry{}, false, 0
 		}
 		if a.Over {
-			return entry{}, false, min(max(a.Retry, time.Second), asideMost)
+			return entry{}, false, asideFor(a.Retry)
 		}
 		if a.Status == http.StatusTooManyRequests || a.Status == http.StatusServiceUnavailable {
 			select {

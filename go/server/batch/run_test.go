@@ -29,17 +29,19 @@ func open(t *testing.T, quota int64, lines ...string) (*Store, Batch) {
 
 // nextOf returns the batch that would run now.
 func nextOf(s *Store) string {
-	id, _ := s.next(nil)
-	return id
+	o, _ := s.next(nil)
+	return o.Value.ID
 }
 
-func begin(t *testing.T, s *Store, lines ...string) Batch {
+func begin(t *testing.T, s *Store, lines ...string) Batch { return beginOf(t, s, "me", lines...) }
+
+func beginOf(t *testing.T, s *Store, owner string, lines ...string) Batch {
 	t.Helper()
-	f, err := s.AddFile("me", "in.jsonl", "batch", strings.NewReader(strings.Join(lines, "\n")))
+	f, err := s.AddFile(owner, "in.jsonl", "batch", strings.NewReader(strings.Join(lines, "\n")))
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := s.AddBatch("me", f.ID, endpoint, "24h", 24*time.Hour, nil)
+	b, err := s.AddBatch(owner, f.ID, endpoint, "24h", 24*time.Hour, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

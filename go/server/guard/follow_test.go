@@ -121,3 +121,49 @@ func TestFollowStrong(t *testing.T) {
 		}
 	})
 }
+
+// Who removes the last key that has a role makes no other key an admin.
+func TestFollowRoles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k, path, told := followed(t, "root-key admin\napp-key\n", false)
+		for _, text := range []string{"app-key\n", "app-key 2\n"} {
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			wait(3)
+			if app, ok := k.Check("app-key"); !ok || app.Admin || app.Priority != 0 || !k.LostRoles() || len(accepted(k, "root-key")) > 0 {
+				t.Errorf("%q: %+v %v, told %q", text, app, ok, *told)
+			}
+		}
+		if flag, _ := k.Check("by-a-flag"); flag.Admin {
+			t.Error("the key of a flag became an admin's")
+		}
+		if err := os.WriteFile(path, []byte("app-key admin\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		wait(3)
+		if app, _ := k.Check("app-key"); !app.Admin || k.LostRoles() {
+			t.Errorf("%+v, told %q", app, *told)
+		}
+	})
+}
+
+// A key is found by its name for as long as it is in the file.
+func TestNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k, path, _ := followed(t, "first-key rpm=7\n", false)
+		first, _ := k.Check("first-key")
+		if got, ok := k.Named(first.Name); !ok || got != first || got.Account.Limits().Minute.Requests != 7 {
+			t.Errorf("%+v %v, want %+v", got, ok, first)
+		}
+		if err := os.WriteFile(path, []byte("other-key\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		wait(3)
+		for _, name := range []string{first.Name, "", "x"} {
+			if got, ok := k.Named(name); ok {
+				t.Errorf("%q: %+v", name, got)
+			}
+		}
+	})
+}

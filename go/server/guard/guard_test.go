@@ -53,8 +53,14 @@ func TestKeys(t *testing.T) {
 			t.Errorf("key %q: %v", bad, err)
 		}
 	}
-	for text, want := range map[string]string{"# none\n": "no keys", "good-key-1\nsha256:1\n": "line 2", "good-key-1 0\n": "line 1", "good-key-1 nan\n": "weight", "good-key-1 x y\n": "weight", "good-key-1 admin user\n": "word 2 after the key is a second role", "good-key-1 2 admin x\n": "word 3 after the key is no weight", "good-key-1 priority=2000\n": "-1000 to 1000", "good-key-1 priority=\n": "-1000 to 1000", "x" + strings.Repeat("y", 1<<17): "too long"} {
-		if err := k.AddFile(file(text)); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "good-key") {
+	for text, want := range map[string]string{"# none\n": "no keys", "good-key-1\nsha256:1\n": "line 2", "good-key-1 0\n": "line 1", "good-key-1 nan\n": "weight", "good-key-1 x y\n": "weight", "good-key-1 admin user\n": "word 2 after the key is a second role", "good-key-1 2 admin x\n": "word 3 after the key is no weight", "good-key-1 priority=2000\n": "-1000 to 1000", "good-key-1 priority=\n": "-1000 to 1000", "good-key-1\nx" + strings.Repeat("y", 1<<20): "line 2: bufio.Scanner: token too long",
+		"good-key-1 2\n\ngood-key-1 admin": "line 3: the key is that of " + "FILE, line 1",
+		secret:                             "line 1: the key is that of API key 1",
+		digest("good-key-1") + "\n" + digest("good-key-1")[:16] + strings.Repeat("0", 55): "line 2: the key's hash begins like that of FILE, line 1",
+		"good-key-1 name=0123abcd": "hexadecimal digits"} {
+		path := file(text)
+		want = strings.ReplaceAll(want, "FILE", path)
+		if err := k.AddFile(path); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "good-key") {
 			t.Errorf("file %.20q: %v, want %q", text, err, want)
 		}
 	}
@@ -72,7 +78,8 @@ func TestKeys(t *testing.T) {
 		"good-key-1 priority=-1001\n": false, "good-key-1 user user": false, "good-key-1 name=web rpm=60 tpd-in=5 models=a,b": true,
 		"good-key-1 rpm=0": false, "good-key-1 rpm=1 rpm=2": false, "good-key-1 models=": false, "good-key-1 name=": false,
 		"good-key-1 name=a name=b": false, "good-key-1 name=a/b": false, "good-key-1 name=a\ngood-key-2 name=a": false,
-		"good-key-1 name=a\ngood-key-2 name=b": true, "good-key-1\ngood-key-2": true} {
+		"good-key-1 name=a\ngood-key-2 name=b": true, "good-key-1 name=0123abc\ngood-key-2 name=0123abcde": true,
+		"good-key-1 models=" + strings.Repeat("a-model-of-a-long-name-of-about-as-many-bytes-as-they-often-have,", 999) + "b": true, "good-key-1\ngood-key-2": true} {
 		if err := new(Keys).AddFile(file(text)); (err == nil) != want {
 			t.Errorf("file %q: %v", text, err)
 		}

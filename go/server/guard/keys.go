@@ -6,7 +6,6 @@ package guard
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -37,8 +36,16 @@ type Keys struct {
 // A table is the keys of a time.
 type table struct {
 	list  []key
-	roles bool // a line of a file gives one
+	names map[string]named // by Key.Name: of no two keys the same, as it says whose files and batches are
+	roles bool             // a line of the file gives one, or did
+	lost  bool             // none does any more
 	weak  error
+}
+
+// A named is a key of a table.
+type named struct {
+	n     int // in the list
+	where string
 }
 
 type key struct {
@@ -85,7 +92,7 @@ const minKey = 8
 
 // NewKeys returns the keys of a list, each in plain text or as "sha256:" and its hash.
 func NewKeys(list []string) (*Keys, error) {
-	t := &table{}
+	t := &table{names: map[string]named{}}
 	for i, text := range list {
 		if err := t.add(text, key{weight: 1}, fmt.Sprintf("API key %d", i+1)); err != nil {
 			return nil, err
@@ -132,7 +139,8 @@ func (k *Keys) keys() *table {
 // its share of the machine, 1 by default, its role, the highest priority of its requests, a name, and limits
 // (quota.Limits); empty lines and lines that begin with # are ignored. Errors give the file and the line, and never a key.
 //
-// While no line has a role, all keys are admins. As soon as one has, keys without a role are users.
+// While no line has a role, all keys are admins. As soon as one has, keys without a role are users, for as long as the
+// process runs: who removes the key of the last admin does not mean to make all others admins.
 //
 // There is one file, which Follow reads again when it changes.
 func (k *Keys) AddFile(path string) error {
@@ -143,10 +151,10 @@ func (k *Keys) AddFile(path string) error {
 // load reads the file, and has its keys accepted beside those that were given, unless one is malformed or check refuses
 // them.
 func (k *Keys) load(check func(*table) error) error {
-	next := &table{}
+	next := &table{names: map[string]named{}}
 	if k.given != nil {
 		*next = *k.given
-		next.list = slices.Clone(next.list)
+		next.list, next.names = slices.Clone(next.list), maps.Clone(next.names)
 	}
 	if err := next.addFile(k.file); err != nil {
 		return err
@@ -156,12 +164,18 @@ func (k *Keys) load(check func(*table) error) error {
 			return err
 		}
 	}
+	if k.keys().roles && !next.roles {
+		next.roles, next.lost = true, true
+	}
 	k.accept(next)
 	return nil
 }
 
 // maxKeys is how many keys there may be: each request is compared with all of them.
 const maxKeys = 10_000
+
+// maxLine is the length of a line, which may name a thousand models.
+const maxLine = 1 << 20
 
 // addFile adds the keys of a file.
 func (k *table) addFile(path string) error {
@@ -170,9 +184,11 @@ func (k *table) addFile(path string) error {
 		return err
 	}
 	defer f.Close()
-	n, named := len(k.list), map[string]int{} // lines by names
-	lines := bufio.NewScanner(f)
+	n, labels := len(k.list), map[string]int{} // their lines
+	lines, last := bufio.NewScanner(f), 0
+	lines.Buffer(nil, maxLine)
 	for i := 1; lines.Scan(); i++ {
+		last = i
 		line := strings.TrimSpace(lines.Text())
 		if line == "" || line[0] == '#' {
 			continue
@@ -186,18 +202,18 @@ func (k *table) addFile(path string) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", where, err)
 		}
-		if line, there := named[about.label]; there {
+		if line, there := labels[about.label]; there {
 			return fmt.Errorf("%s: name= is that of line %d, want another", where, line)
 		}
 		if about.label != "" {
-			named[about.label] = i
+			labels[about.label] = i
 		}
 		if err := k.add(words[0], about, where); err != nil {
 			return err
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+		return fmt.Errorf("%s, line %d: %w", path, last+1, err)
 	}
 	if len(k.list) == n {
 		return fmt.Errorf("%s has no keys, want one a line", path)
@@ -229,6 +245,9 @@ func parseKey(words []string) (key, error) {
 		case name == "name":
 			if !plain(value) {
 				return k, fmt.Errorf("name= is not followed by 1 to 64 letters, digits and -_.")
+			}
+			if _, err := hex.DecodeString(value); err == nil && len(value) == 2*nameBytes {
+				return k, fmt.Errorf("name= is followed by %d hexadecimal digits, as keys without a name are called, want another", 2*nameBytes)
 			}
 			if k.label != "" {
 				return k, fmt.Errorf("name= is there twice, want it once")
@@ -264,6 +283,14 @@ func (k *table) add(text string, about key, where string) error {
 		}
 		*h = sha256.Sum256([]byte(text))
 	}
+	name := about.name()
+	if other, there := k.names[name]; there {
+		if k.list[other.n].hash == *h {
+			return fmt.Errorf("%s: the key is that of %s, want each once", where, other.where)
+		}
+		return fmt.Errorf("%s: the key's hash begins like that of %s, so that each had the other's files; want another key", where, other.where)
+	}
+	k.names[name] = named{len(k.list), where}
 	k.list = append(k.list, about)
 	k.roles = k.roles || about.role != ""
 	return nil
@@ -271,6 +298,9 @@ func (k *table) add(text string, about key, where string) error {
 
 // Weak returns an error for the first key that is short enough to be brute-forced over a network, nil if there is none.
 func (k *Keys) Weak() error { return k.keys().weak }
+
+// LostRoles reports whether the file had roles and has none any more: all keys are users then, until the next start.
+func (k *Keys) LostRoles() bool { return k.keys().lost }
 
 // Len returns the number of keys.
 func (k *Keys) Len() int { return len(k.keys().list) }
@@ -292,9 +322,15 @@ func (k *table) check(text string) (found Key, ok bool) {
 	return k.about(&k.list[match]), true
 }
 
+// nameBytes is how much of its hash a key is named by.
+const nameBytes = 4
+
+// name returns the beginning of the hash.
+func (k *key) name() string { return hex.EncodeToString(k.hash[:nameBytes]) }
+
 // about returns what is known of a key.
 func (k *table) about(one *key) (found Key) {
-	found = Key{Name: hex.EncodeToString(one.hash[:4]), Label: one.label, Weight: one.weight,
+	found = Key{Name: one.name(), Label: one.label, Weight: one.weight,
 		Admin: one.role == admin || !k.roles, Account: one.account}
 	switch {
 	case one.priority != nil:
@@ -314,18 +350,12 @@ func (k *Keys) All() (all []Key) {
 	return all
 }
 
-// AccountOf returns the account of the key whose hash begins so, as Key.Name does; nil: there is none any more.
-func (k *Keys) AccountOf(name string) *quota.Account {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	b, err := hex.DecodeString(name)
-	if err != nil || len(b) != 4 {
-		return nil
+// Named returns the key of a Key.Name; false: there is none, or not any more.
+func (k *Keys) Named(name string) (found Key, ok bool) {
+	t := k.keys()
+	at, ok := t.names[name]
+	if !ok {
+		return Key{}, false
 	}
-	for hash, a := range k.accounts {
-		if bytes.Equal(hash[:4], b) {
-			return a
-		}
-	}
-	return nil
+	return t.about(&t.list[at.n]), true
 }

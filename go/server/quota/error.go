@@ -29,6 +29,17 @@ type Error struct {
 // Never reports whether the request is more than the whole limit, so that waiting does not mend it.
 func (e *Error) Never() bool { return e.Kind == Input && e.Want > e.Limit }
 
+// worse returns the error of two that a client has to wait longer for; what waiting does not mend is worst.
+func worse(a, b *Error) *Error {
+	switch {
+	case a == nil || b.Never() && !a.Never():
+		return b
+	case b.Never() == a.Never() && b.Retry > a.Retry:
+		return b
+	}
+	return a
+}
+
 func (e *Error) Error() string {
 	period := "minute"
 	if e.Daily {

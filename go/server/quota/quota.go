@@ -33,7 +33,7 @@ type Account struct {
 const (
 	Minute = iota // that runs, of the clock
 	Day           // that runs, in UTC
-	Since         // the account began
+	Since         // the account began: of requests that have ended, so that it never becomes less
 	periods
 )
 
@@ -94,13 +94,13 @@ func (a *Account) turn() (ends time.Duration) {
 	seconds := now.Unix()
 	for i, length := range lengths {
 		number := seconds / length
-		if number == a.periods[i] {
+		if number == a.periods[i] || number == a.periods[i]-1 { // a clock that was set back a little begins nothing anew on its way
 			continue
 		}
 		for _, c := range a.models {
 			c[i] = Count{}
 		}
-		if days := number - a.periods[Day]; i == Day && days > 0 { // a clock that was set back begins no new day
+		if days := number - a.periods[Day]; i == Day && days > 0 { // else the clock was set back far
 			a.requests.nextDay(days, a.limits.Day.Requests)
 			a.input.nextDay(days, a.limits.Day.Input)
 			a.output.nextDay(days, a.limits.Day.Output)
@@ -153,15 +153,13 @@ func (a *Account) Begin(model string, background bool) (*Run, error) {
 	defer a.mu.Unlock()
 	requests, _, _ := a.quotas()
 	l := &a.limits
-	for _, q := range requests {
-		if q.Left < 1 {
-			return nil, a.refuse(&Error{Kind: Requests, Limit: q.Limit, Daily: q.daily, Retry: q.after(1)})
-		}
+	r := &Run{a: a, model: model, holders: 1, background: background}
+	if e := spent(Requests, requests); e != nil {
+		return nil, r.refuse(e)
 	}
-	r := &Run{a: a, model: model, holders: 1}
 	if !background {
 		if l.Concurrent > 0 && a.running >= l.Concurrent {
-			return nil, a.refuse(&Error{Kind: Concurrent, Limit: l.Concurrent, Retry: time.Second})
+			return nil, r.refuse(&Error{Kind: Concurrent, Limit: l.Concurrent, Retry: time.Second})
 		}
 		a.running++
 		r.place = 1
@@ -171,8 +169,37 @@ func (a *Account) Begin(model string, background bool) (*Run, error) {
 	return r, nil
 }
 
-func (a *Account) refuse(e *Error) *Error {
-	a.refused++
+// Wait returns how long it takes until a request may be sent, whatever it is. One that may be sent now can still have a prompt
+// of too many tokens.
+func (a *Account) Wait() time.Duration {
+	if a == nil {
+		return 0
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	requests, _, _ := a.quotas()
+	if e := spent(Requests, requests); e != nil {
+		return e.Retry
+	}
+	return 0
+}
+
+// spent returns the error of what has nothing left, nil where all has.
+func spent(kind Kind, all []Quota) (e *Error) {
+	for _, q := range all {
+		if q.Left < 1 {
+			e = worse(e, &Error{Kind: kind, Limit: q.Limit, Daily: q.daily, Retry: q.after(1)})
+		}
+	}
+	return e
+}
+
+// refuse counts a refusal. Those of the background are not the client's: who sends them does so until they are taken. a.mu is
+// held.
+func (r *Run) refuse(e *Error) *Error {
+	if !r.background {
+		r.a.refused++
+	}
 	return e
 }
 
@@ -182,11 +209,25 @@ type Run struct {
 	model   string
 	holders int   // that have not ended it
 	place   int64 // of those that run at a time
-	far     Count // so far
+	far     Count // so far, which Since has not yet
+
+	background bool
 }
 
 // count adds to the counts of the run's model. a.mu is held, and a is up to date.
 func (r *Run) count(d Count) {
+	c := r.counts()
+	c[Minute].add(d)
+	c[Day].add(d)
+	if r.holders > 0 {
+		r.far.add(d)
+	} else {
+		c[Since].add(d)
+	}
+}
+
+// counts returns those of the run's model. a.mu is held.
+func (r *Run) counts() *[periods]Count {
 	c := r.a.models[r.model]
 	if c == nil {
 		if len(r.a.models) >= maxCounted {
@@ -197,10 +238,7 @@ func (r *Run) count(d Count) {
 			r.a.models[strings.Clone(r.model)] = c
 		}
 	}
-	for i := range c {
-		c[i].add(d)
-	}
-	r.far.add(d)
+	return c
 }
 
 // Input counts the tokens of a prompt, before they are computed. The error is an *Error: there are fewer left, or none of
@@ -216,15 +254,14 @@ func (r *Run) Input(tokens int, generates bool) error {
 	if !generates {
 		output = nil
 	}
-	for _, q := range output {
-		if q.Left < 1 {
-			return a.refuse(&Error{Kind: Output, Limit: q.Limit, Daily: q.daily, Retry: q.after(1)})
-		}
-	}
+	e := spent(Output, output)
 	for _, q := range input {
 		if q.Left < n {
-			return a.refuse(&Error{Kind: Input, Limit: q.Limit, Daily: q.daily, Left: q.Left, Want: n, Retry: q.after(n)})
+			e = worse(e, &Error{Kind: Input, Limit: q.Limit, Daily: q.daily, Left: q.Left, Want: n, Retry: q.after(n)})
 		}
+	}
+	if e != nil {
+		return r.refuse(e)
 	}
 	a.input.take(n, a.limits.Minute.Input > 0)
 	r.count(Count{Input: n})
@@ -247,7 +284,10 @@ func (r *Run) giveBack(c Count) {
 	l := &r.a.limits.Minute
 	r.a.requests.take(-c.Requests, l.Requests > 0)
 	r.a.input.take(-c.Input, l.Input > 0)
-	r.count(Count{Requests: -c.Requests, Input: -c.Input, Cached: -c.Cached})
+	back, counts := Count{Requests: -c.Requests, Input: -c.Input, Cached: -c.Cached}, r.counts()
+	counts[Minute].add(back)
+	counts[Day].add(back)
+	r.far.add(back)
 }
 
 // Output counts tokens that were generated.
@@ -297,10 +337,14 @@ func (r *Run) End(refused bool) {
 	}
 	a.running -= r.place
 	r.place = 0
-	if refused && r.far.Output == 0 {
+	far := r.far
+	r.far = Count{}
+	if refused && far.Output == 0 {
 		a.turn()
-		r.giveBack(r.far)
+		r.giveBack(far)
+		return
 	}
+	r.counts()[Since].add(far)
 }
 
 // A Usage is what an account has counted.

@@ -16,7 +16,7 @@ func (c *clock) read() time.Time      { return c.now }
 func (c *clock) pass(d time.Duration) { c.now = c.now.Add(d) }
 func account(t *testing.T, words ...string) (*Account, *clock) {
 	t.Helper()
-	// real monotonic time, as of now, at noon or so
+	// tomorrow at noon
 	c := &clock{time.Now().Truncate(24 * time.Hour).Add(36 * time.Hour)}
 	return New(limits(t, words...), c.read), c
 }
@@ -99,7 +99,7 @@ func TestRequestsPerMinute(t *testing.T) {
 	if _, err = a.Begin("m", false); err == nil {
 		t.Error("a bucket holds more than a minute's")
 	}
-	if u := a.Usage(); u.Refused != 4 || u.Sum(Since).Requests != 9 || u.Sum(Minute).Requests != 4 {
+	if u := a.Usage(); u.Refused != 4 || u.Sum(Day).Requests != 9 || u.Sum(Minute).Requests != 4 {
 		t.Errorf("%+v", u)
 	}
 }
@@ -121,6 +121,39 @@ func TestRequestsPerDay(t *testing.T) {
 	if _, err := a.Begin("m", false); err == nil {
 		t.Error("the day before has begun anew")
 	}
+	c.pass(2 * time.Second)
+	if _, err := a.Begin("m", false); err == nil {
+		t.Error("the day has begun twice")
+	}
+	c.pass(-48 * time.Hour) // a day that was wrong is not kept
+	c.pass(72 * time.Hour)
+	begin(t, a)
+}
+
+// A request in the background that is refused is not the client's refusal. One that is refused by a minute's and a day's quota
+// is told to wait for the day's, and what never fits is told so, whatever else is used up.
+func TestWorstRefusal(t *testing.T) {
+	a, _ := account(t, "rpm=4", "rpd=4", "tpm-in=600", "tpd-in=400", "tpd-out=1")
+	if a.Wait() != 0 {
+		t.Errorf("wait %v before a request", a.Wait())
+	}
+	var r *Run
+	for range 4 {
+		r = begin(t, a)
+	}
+	_, err := a.Begin("m", true)
+	refused(t, err, Requests, 12*time.Hour, "4 requests a day")
+	if u := a.Usage(); u.Refused != 0 || a.Wait() != 12*time.Hour {
+		t.Errorf("%d refused, wait %v", u.Refused, a.Wait())
+	}
+	if err := r.Input(300, true); err != nil {
+		t.Fatal(err)
+	}
+	r.Output(1)
+	if err := r.Input(500, true); !errors.As(err, new(*Error)) || !err.(*Error).Never() || !strings.Contains(err.Error(), "400 a day") {
+		t.Error(err)
+	}
+	refused(t, r.Input(301, false), Input, 12*time.Hour, "a day")
 }
 
 // A prompt is refused where it has more tokens than are left; one that exceeds the limit is told so.
@@ -161,7 +194,7 @@ func TestOutput(t *testing.T) {
 		t.Error(err)
 	}
 	r.Output(1000)
-	refused(t, r.Input(1, true), Output, 16*time.Minute+40*time.Second, "a minute")
+	refused(t, r.Input(1, true), Output, 12*time.Hour-141*time.Second, "a day")
 	if err := r.Input(1, false); err != nil {
 		t.Errorf("what generates nothing is refused: %v", err)
 	}
@@ -222,7 +255,13 @@ func TestEndRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Cached(4)
+	if got := a.Usage().Sum(Since); got != (Count{}) {
+		t.Errorf("what can still be given back is counted for good: %+v", got)
+	}
 	r.Output(1)
+	r.Again()
+	r.End(true)
+	r.End(true)
 	r.End(true)
 	if got := a.Usage().Sum(Since); got != (Count{1, 10, 4, 1}) {
 		t.Errorf("%+v", got)
