@@ -189,7 +189,7 @@ int32_t qn_run(struct qn_pool *pool, const struct qn_plan *plans, int32_t n_plan
 /*
  * Packs n_mat * n_out rows, of layout QN_ROWS, into n_mat * ceil(n_out / 16) panels of dst, of another layout and the
  * same type and columns, with every thread of the pool, those of a place what lies there. Panels are counted over all
- * matrices of dst, and the first is number `first`. Returns the first error.
+ * matrices of dst, and the first is number `first`. Returns an error of one.
  */
 int qn_pack_mat(struct qn_pool *pool, const struct qn_mat *dst, int64_t first, const struct qn_mat *src);
 

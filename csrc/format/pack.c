@@ -522,7 +522,7 @@ static int pack_twelve(void *panel, const void *rows, int32_t n_rows, int64_t n_
 
 	if (!qn_twelve_bytes(n_in) || n_rows < 1 || n_rows > QN_PANEL)
 		return QN_EINVAL;
-	for (int64_t k = 0; k < n_in; k += QN_ACT_BLOCK) {
+	for (int64_t k = 0; k < n_in && fits; k += QN_ACT_BLOCK) {
 		const int cols = (int)(n_in - k < QN_ACT_BLOCK ? n_in - k : QN_ACT_BLOCK);
 		const size_t bytes = (size_t)twelve_block_bytes(cols);
 
@@ -532,8 +532,8 @@ static int pack_twelve(void *panel, const void *rows, int32_t n_rows, int64_t n_
 			ask_rows(&s, (k + i) * 2, n * 2);
 			finite &= pack_bf16((uint32_t *)(lines + i * QN_PANEL), &s, k + i, n);
 		}
-		fits &= twelve_encode(away ? block : to, lines, cols / 2);
-		if (away)
+		fits = twelve_encode(away ? block : to, lines, cols / 2);
+		if (away && fits)
 			copy_away(to, block, bytes);
 		to += bytes;
 	}

@@ -102,7 +102,7 @@ static void pack_job(struct qn_pool *pool, void *arg, int ith, int nth)
 		pool_barrier(pool, ith);
 	}
 	while ((i = deal_next(pool, 0, &d)) >= 0) {
-		const int status = pack_one(job, places > 1 ? panel_in(job, n, items, i) : i);
+		const int status = job->status ? QN_OK : pack_one(job, places > 1 ? panel_in(job, n, items, i) : i);
 
 		if (status)
 			job->status = status;

@@ -16,7 +16,7 @@
 
 #include "kernels.h"
 
-#define TWELVE_ESCAPES 15
+#define TWELVE_ESCAPES 37
 #define TWELVE_LINES (QN_ACT_BLOCK / 2)      /* of a block of a BF16 panel */
 #define TWELVE_HALVES (QN_ACT_BLOCK * QN_PANEL) /* and its weights */
 
@@ -29,12 +29,11 @@ struct twelve_group {
 /* A block begins with its table; a group for each eight columns follows. */
 struct twelve_head {
 	uint8_t exponent[16];
-	uint8_t n; /* of escapes, in the low four bits */
+	uint8_t n; /* of escapes, modulo one more than there may be */
 	uint8_t escape[TWELVE_ESCAPES];
 	uint16_t at[TWELVE_ESCAPES]; /* of each: weight i of line l as 32 l + i, in the low twelve bits */
-	uint16_t unused;
 };
-_Static_assert(sizeof(struct twelve_head) == 64 && sizeof(struct twelve_group) == 192, "whole lines");
+_Static_assert(sizeof(struct twelve_head) == 128 && sizeof(struct twelve_group) == 192, "whole lines");
 
 #define TWELVE_KEPT 0x807f /* bits of a weight that are not its exponent's */
 

@@ -36,10 +36,11 @@ static void fill(uint16_t *rows, int64_t n_in, enum spread spread)
 		if (spread == SPREAD_WIDE)
 			rows[i] = weight(100 + 2 * rnd_below(16));
 	}
-	for (int i = 0; spread >= SPREAD_FULL && i < escapes; i++) { /* one a row; what is below 2^-56 counts as 0 */
-		const int64_t r = i % QN_PANEL, k = from + rnd_below((int)(n_in - from));
+	for (int i = 0; spread >= SPREAD_FULL && i < escapes; i++) { /* some a row; what is below 2^-56 counts as 0 */
+		const int64_t r = i % QN_PANEL, some = (n_in - from) / 4;
+		const int64_t k = from + i / QN_PANEL * some + rnd_below((int)some);
 
-		rows[r * n_in + k] = i % 4 == 0 ? (uint16_t)(rnd() & 0x83ff) : weight(i % 4 == 1 ? 254 : 80 + i);
+		rows[r * n_in + k] = i % 4 == 0 ? (uint16_t)(rnd() & 0x83ff) : weight(i % 4 == 1 ? 254 : 72 + i);
 	}
 }
 
@@ -118,7 +119,7 @@ static void any_bytes(int64_t n_in)
 			h->exponent[i] = (uint8_t)(80 + h->exponent[i] % 80);
 		for (int i = 0; i < TWELVE_ESCAPES; i++)
 			h->escape[i] = (uint8_t)(80 + h->escape[i] % 80);
-		h->n = (uint8_t)(rnd_below(2) ? 0xff : rnd());
+		h->n = (uint8_t)(rnd_below(2) ? TWELVE_ESCAPES : rnd());
 	}
 	for (int64_t i = 0; i < SOME * ((n_in + QN_ACT_BLOCK - 1) / QN_ACT_BLOCK); i++) {
 		const int64_t left = n_in - i / SOME * QN_ACT_BLOCK;
@@ -140,8 +141,8 @@ static void sizes(void)
 {
 	check_at(check_sets, "qn_twelve_bytes");
 	for (int64_t n = -32; n <= 1056; n++) {
-		const int64_t rest = n % 256, whole = n / 256 * (64 + 32 * 192);
-		const size_t want = n > 0 && n % 32 == 0 ? (size_t)(whole + (rest ? 64 + rest / 8 * 192 : 0)) : 0;
+		const int64_t rest = n % 256, whole = n / 256 * (128 + 32 * 192);
+		const size_t want = n > 0 && n % 32 == 0 ? (size_t)(whole + (rest ? 128 + rest / 8 * 192 : 0)) : 0;
 
 		check_true(qn_twelve_bytes(n) == want, "%zu for %lld", qn_twelve_bytes(n), (long long)n);
 	}

@@ -228,7 +228,7 @@ func TestPackedFileRefused(t *testing.T) {
 	if err := os.WriteFile(own, b, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := model.OpenFile(own); err == nil || !strings.Contains(err.Error(), "a packed file of version 1.4, this program reads 2.3: pack the model again") {
+	if _, err := model.OpenFile(own); err == nil || !strings.Contains(err.Error(), "a packed file of version 1.5, this program reads 1.4: pack the model again") {
 		t.Errorf("another version: %v", err)
 	}
 }

@@ -20,7 +20,7 @@ const (
 
 // PanelsVersion is the version of the layouts of panels, defined in csrc/format/panel.h and twelve.h. Packed files record it, and files of
 // other versions are refused.
-const PanelsVersion = 3
+const PanelsVersion = 4
 
 // A Matrix is N contiguous matrices of Out rows by In columns.
 type Matrix struct {

@@ -75,7 +75,7 @@ func TestFed(t *testing.T) {
 		}
 		defer spare.Close()
 		read := 0
-		r := reading{Options: Options{Pack: pool.PackInto}, file: f, pack: w.big, spare: spare.Bytes()}
+		r := reading{Options: Options{Pack: pool.PackInto}, file: f, spare: spare.Bytes()}
 		r.feed = &feed{parts: stream.NewFeed(from, parts, room.Bytes(), func(r stream.Range) bool {
 			cached := r.Off%3 == 0
 			if !cached {

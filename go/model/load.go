@@ -159,7 +159,7 @@ func (m *Model) load(s *Survey, o Options) (err error) {
 // the values are finite. It releases the pages that were read, and returns the position at which reading
 // continues.
 func (m *Model) read(o Options) (reading, error) {
-	r := reading{Options: o, file: m.file, pack: m.weights.big, total: m.weights.sourceBytes()}
+	r := reading{Options: o, file: m.file, total: m.weights.sourceBytes()}
 	spare, err := o.borrow("panels to check the weights", m.weights.checkBytes())
 	if err != nil {
 		return r, err
@@ -185,10 +185,13 @@ func (m *Model) read(o Options) (reading, error) {
 		r.feed = m.newFeed(mats, r.later, o)
 	}
 	for _, x := range mats {
+		before := r.done
 		err := r.matrix(x)
 		for errors.Is(err, errOther) || errors.Is(err, kernel.ErrWide) {
-			if errors.Is(err, kernel.ErrWide) {
-				x.Layout, x.wide = kernel.X16, x.shared == nil
+			r.done = before
+			m.weights.free(x)
+			if x.Layout = packedLayout(x.Matrix); errors.Is(err, kernel.ErrWide) {
+				x.Layout = kernel.X16
 			}
 			if err = m.weights.alone(x, o.Budget); err != nil && r.feed != nil {
 				r.feed.close() // its buffer may be what is missing; the rest is read by mapped pages
@@ -234,7 +237,6 @@ var errOther = errors.New("another matrix")
 type reading struct {
 	Options
 	file        *File
-	pack        *pack // of the matrices that are packed
 	spare       []byte
 	feed        *feed     // nil: chunks are in the file's pages
 	later       []*matrix // that are to arrive when passes run, in the order of their use
@@ -272,7 +274,7 @@ func (r *reading) matrix(x *matrix) (err error) {
 	at := 0           // bytes of the panels before
 	var remade []byte // of the chunk's tensor
 	var samples maphash.Hash
-	offered := r.Shared != nil && x.shared == nil && x.sharable() && !x.lone
+	offered := r.Shared != nil && x.shared == nil && x.sharable()
 	if offered {
 		samples.SetSeed(r.Shared.seed)
 	}
@@ -327,7 +329,7 @@ func (r *reading) matrix(x *matrix) (err error) {
 		r.read(c)
 	}
 	if offered {
-		r.Shared.offer(r.pack, x, &samples)
+		r.Shared.offer(x, &samples)
 	}
 	return nil
 }

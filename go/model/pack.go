@@ -177,19 +177,14 @@ func inOrder(f *find) []*matrix {
 
 // describe writes the metadata.
 func (p *packing) describe(w *gguf.Writer) {
-	g, version := p.file.GGUF, 1
-	for _, x := range p.mats {
-		if x.Layout == kernel.X12 {
-			version = packedVersion
-		}
-	}
+	g := p.file.GGUF
 	for _, kv := range g.KVs {
 		if !isPackedKey(kv.Key) {
 			w.Set(kv.Key, kv.Value)
 		}
 	}
 	w.Set("general.alignment", uint32(pageBytes))
-	w.Set(keyPacked, uint32(version))
+	w.Set(keyPacked, uint32(packedVersion))
 	w.Set(keyPackedPanels, uint32(kernel.PanelsVersion))
 	var names, matrices []string
 	var types []uint32

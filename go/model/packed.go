@@ -11,9 +11,9 @@ import (
 )
 
 // A packed file is a GGUF file whose matrices are panels, as the kernels read them, in the order in which they are
-// used and on pages of their own. Beside the metadata of the model it has
+// used and on pages of their own; those of BF16 are in 12 bits or in 16, which their size tells. Beside the metadata of the model it has
 //
-//	quern.packed.version   uint32: of all of this; 2 where matrices have panels of 12 bits, else 1
+//	quern.packed.version   uint32: of all of this
 //	quern.packed.panels    uint32: kernel.PanelsVersion
 //	quern.packed.names     the tensors of the model that it was made of: their names,
 //	quern.packed.types     types
@@ -31,7 +31,7 @@ const (
 	keyPackedDims     = "quern.packed.dims"
 	keyPackedMatrices = "quern.packed.matrices"
 
-	packedVersion = 2 // 1: without panels of 12 bits, which files of version 1 can do without
+	packedVersion = 1
 
 	prefixPanels  = "panels:"
 	prefixSquares = "squares:"
@@ -75,7 +75,7 @@ func (f *File) unpack() error {
 	if err != nil {
 		return err
 	}
-	if version < 1 || version > packedVersion || panels != kernel.PanelsVersion {
+	if version != packedVersion || panels != kernel.PanelsVersion {
 		return fmt.Errorf("a packed file of version %d.%d, this program reads %d.%d: pack the model again (quern pack)",
 			version, panels, packedVersion, kernel.PanelsVersion)
 	}

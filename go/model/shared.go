@@ -42,7 +42,7 @@ type part struct {
 	users int // other models
 }
 
-// A pack is the packed matrices of a model, in one region: a part of each in each place, which lie one after the other.
+// A pack is the packed matrices of a model, or one of them, in one region: a part of each in each place, which lie one after the other.
 type pack struct {
 	region   *mem.Region
 	places   int
@@ -72,7 +72,7 @@ func newPack(budget *mem.Budget, n uint64, nodes []int) (p *pack, err error) {
 
 // put gives a matrix its memory, from byte `at` of each place on.
 func (p *pack) put(m *matrix, at int) {
-	if m.at = at; p.places > 1 {
+	if m.pack, m.at = p, at; p.places > 1 {
 		m.Places, m.Stride = p.places, p.stride
 	}
 	n := m.Span()
@@ -136,7 +136,7 @@ func (s *Shared) has(mats []*matrix) uint64 {
 		if x.sharable() {
 			like := s.outline(x)
 			s.mu.Lock()
-			if len(s.parts[like]) > 0 {
+			if s.seek(like) != nil {
 				n += uint64(x.Bytes())
 			}
 			s.mu.Unlock()
@@ -153,9 +153,20 @@ func (s *Shared) take(x *matrix) *part {
 	like := s.outline(x)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if found := s.parts[like]; len(found) > 0 {
-		found[0].users++
-		return found[0]
+	found := s.seek(like)
+	if found != nil {
+		found.users++
+	}
+	return found
+}
+
+// seek returns a part with an outline, or the same matrix in 16 bits, which may be what did not fit 12; nil if there is none.
+// The caller holds the lock.
+func (s *Shared) seek(like outline) *part {
+	for _, l := range []kernel.Layout{like.layout, kernel.X16} {
+		if like.layout = l; len(s.parts[like]) > 0 {
+			return s.parts[like][0]
+		}
 	}
 	return nil
 }
@@ -170,13 +181,13 @@ func (s *Shared) drop(p *part) {
 	}
 }
 
-// offer makes a matrix of a pack, whose samples were hashed, available to other models.
-func (s *Shared) offer(p *pack, x *matrix, h *maphash.Hash) {
-	one := &part{Matrix: x.Matrix, like: x.outline(h), at: x.at, pack: p}
+// offer makes a packed matrix, whose samples were hashed, available to other models.
+func (s *Shared) offer(x *matrix, h *maphash.Hash) {
+	one := &part{Matrix: x.Matrix, like: x.outline(h), at: x.at, pack: x.pack}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.parts[one.like] = append(s.parts[one.like], one)
-	p.parts = append(p.parts, one)
+	x.pack.parts = append(x.pack.parts, one)
 }
 
 // leave releases the parts of a pack that no other model uses; all without a Shared.

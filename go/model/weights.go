@@ -50,7 +50,7 @@ type weights struct {
 	bias      map[string][]float32 // biases that this rank has, by matrix and rows
 
 	sharing *Shared       // where matrices are found that other models have; nil: nowhere
-	lone    []*mem.Region // of matrices that were not what others have after all
+	lone    []*mem.Region // of biases
 }
 
 // A matrix is made of one tensor or, for experts with a tensor each, several.
@@ -71,9 +71,8 @@ type matrix struct {
 	inFile bool         // Data is panels in the file's pages
 
 	shared *part // of another model, whose Data is this matrix's too; nil: it has its own
-	at     int   // of its first panels in the model's pack, unless it is alone
-	lone   bool
-	wide   bool // it has too many exponents for 12 bits: what was allocated for it is of no use
+	pack   *pack // that it lies in: the model's, or its own where it turned out to differ
+	at     int   // of its first panels there
 
 	squares *squares // nil where nobody wants them, and once they were used
 	squared bool     // somebody wanted them
@@ -444,26 +443,26 @@ func (w *weights) bytesIn(places int) uint64 {
 		part *= uint64(places)
 	}
 	for _, m := range w.mats {
-		if m.lone {
-			part += uint64(m.Bytes())
+		if m.pack != nil && m.pack != w.big {
+			part += m.pack.reserved.Bytes()
 		}
 	}
 	return part + w.smallBytes()
 }
 
-// partBytes returns the memory of packed matrices in each of so many places: whole huge pages where there are several.
+// partBytes returns the memory of the model's packed matrices in each of so many places.
 func (w *weights) partBytes(places int) uint64 {
 	n := uint64(0)
 	for _, m := range w.mats {
-		if m.anonymous() && m.shared == nil && !m.lone {
+		if m.anonymous() && m.shared == nil && m.pack == w.big {
 			n += uint64(m.PartBytes(max(places, 1)))
 		}
-		if m.wide {
-			narrow := m.Matrix
-			narrow.Layout = kernel.X12
-			n += uint64(narrow.PartBytes(max(places, 1)))
-		}
 	}
+	return placeBytes(n, places)
+}
+
+// placeBytes returns the memory of n bytes of panels in each of so many places: whole huge pages where there are several.
+func placeBytes(n uint64, places int) uint64 {
 	if places > 1 {
 		n = (n + mem.HugePage - 1) / mem.HugePage * mem.HugePage
 	}
@@ -597,7 +596,7 @@ func (w *weights) bind(budget *mem.Budget, shared *Shared, nodes []int) (err err
 	if w.sharing = shared; shared != nil {
 		for _, m := range w.mats {
 			if m.shared = shared.take(m); m.shared != nil {
-				m.Data, m.Places, m.Stride = m.shared.Data, m.shared.Places, m.shared.Stride
+				m.Data, m.Layout, m.Places, m.Stride = m.shared.Data, m.shared.Layout, m.shared.Places, m.shared.Stride
 			}
 		}
 	}
@@ -689,6 +688,10 @@ func (w *weights) close() {
 			w.sharing.drop(m.shared)
 			m.shared = nil
 		}
+		if m.pack != nil && m.pack != w.big {
+			w.sharing.leave(m.pack)
+		}
+		m.pack = nil
 	}
 	if w.big != nil {
 		w.sharing.leave(w.big)
@@ -701,17 +704,31 @@ func (w *weights) close() {
 	}
 }
 
-// alone allocates memory for a matrix that turned out to differ from the shared one, or not to fit its layout.
-func (w *weights) alone(m *matrix, budget *mem.Budget) error {
-	r, err := budget.Alloc("packed weights", uint64(m.Bytes()))
-	if err != nil {
-		return err
-	}
-	if m.shared != nil {
+// free gives back the memory of a matrix that differs from the shared one, or does not fit its layout, and alone gives it
+// other memory.
+func (w *weights) free(m *matrix) {
+	p := m.pack
+	switch {
+	case m.shared != nil:
 		w.sharing.drop(m.shared)
+	case p != w.big:
+		w.sharing.leave(p)
+	default:
+		for k := range p.places {
+			_ = p.region.Discard(k*p.stride+m.at, m.PartBytes(p.places)) // a failure costs memory, not correctness
+		}
 	}
-	w.lone = append(w.lone, r)
-	m.shared, m.Data, m.lone = nil, r.Bytes(), true
-	m.Places, m.Stride = 0, 0
-	return nil
+	m.shared, m.pack, m.Data, m.Places, m.Stride = nil, nil, nil, 0, 0
+	if w.big != nil {
+		_ = w.big.reserved.Resize(w.partBytes(w.big.places) * uint64(w.big.places)) // shrinking cannot fail
+	}
+}
+
+// alone allocates memory for one matrix. After an error it has none, and may be tried again.
+func (w *weights) alone(m *matrix, budget *mem.Budget) error {
+	p, err := newPack(budget, placeBytes(uint64(m.PartBytes(max(len(w.nodes), 1))), len(w.nodes)), w.nodes)
+	if err == nil {
+		p.put(m, 0)
+	}
+	return err
 }
