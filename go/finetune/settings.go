@@ -64,7 +64,23 @@ const (
 	ORPO Preference = "orpo"
 )
 
-// Rate returns a rate that suits most models and data: of the literature's for adapters.
+// UsualRate returns a rate that suits most models and data: of the literature's. All weights move together, and take less than
+// adapters; a head's are random at first, and take more.
+func (s *Settings) UsualRate() float64 {
+	switch {
+	case s.Head:
+		return 5e-4
+	case s.Weights == "":
+		return s.Preference.Rate()
+	case s.Preference == DPO:
+		return 1e-6
+	case s.Preference == ORPO:
+		return 5e-6
+	}
+	return 2e-5
+}
+
+// Rate returns that of adapters.
 func (p Preference) Rate() float64 {
 	switch p {
 	case DPO:

@@ -220,6 +220,9 @@ func (h *freshHead) output(f *File, cfg *Config, ids []int32) error {
 	if !ok || len(t.Dims) != 2 || int(t.Dims[0]) != n || int(t.Dims[1]) < cfg.NVocab || together(t) > 1 {
 		return fmt.Errorf("%s has no output matrix of a row for each token, with which a head begins", cfg.Arch)
 	}
+	if err := kernel.Dequantize(typeOf(t), make([]float32, n), t.Data[:kernel.RowBytes(typeOf(t), n)]); err != nil {
+		return unsupported(t, err) // which is to be known before there are answers
+	}
 	if norm, ok := f.GGUF.Tensor("output_norm.weight"); ok && norm.Elems() == uint64(n) {
 		h.rows["output_norm.weight"] = func(do func(int, []float32) error) error { return eachRows(norm, do) }
 	}

@@ -113,9 +113,9 @@ when to stop, and the best adapter is kept. On Ctrl-C the run is saved beside OU
 	intVar(fs, &s.LoRA.Rank, "rank", "", s.LoRA.Rank, 1, kernel.MaxRank, "rank of the adapter")
 	floatVar(fs, &s.LoRA.Alpha, "alpha", 0, 0, 1e6, "alpha of the adapter, whose scale is alpha/rank; 0 is twice the rank")
 	fs.BoolVar(&s.LoRA.RankStable, "rslora", false, "the scale is alpha divided by the root of the rank (rsLoRA)")
-	fs.StringSliceVar(&s.LoRA.Targets, "targets", nil, "matrices of each layer that are trained, `NAMES` such as attn_q,attn_v (default: all of attention and feed-forward)")
+	fs.StringSliceVar(&s.LoRA.Targets, "targets", nil, "matrices of each layer that are trained, `NAMES` such as attn_q,attn_v (default: all of attention and feed-forward, and of classifiers cls and cls.output)")
 	f.defineSteps(fs)
-	fs.Lookup("lr").Usage += "; without the flag, 2e-05 of dpo and 5e-05 of orpo"
+	fs.Lookup("lr").Usage += "; without the flag, 2e-05 of dpo and 5e-05 of orpo, 5e-04 of --draft-head, and with --full 2e-05, 1e-06 of dpo and 5e-06 of orpo"
 	intVar(fs, &f.compare, "compare", "", 30, 0, 1<<30, "seconds at the end, about, to compare predictions of held-out examples with the adapter and without; 0 is none")
 	f.template.define(fs)
 	defineOverrides(fs, &f.set)
@@ -195,9 +195,6 @@ func (f *finetuneFlags) check(fs *pflag.FlagSet) error {
 	case fs.Changed("base") && f.out != "" && !f.isPEFT():
 		return usagef("--base is in PEFT's format alone, and OUT is a file of GGUF")
 	}
-	if f.target.model != "" && fs.Changed("compare") {
-		return usagef("--compare is of adapters, and of a draft model it is measured how many drafts are accepted")
-	}
 	for _, name := range []string{"rank", "alpha", "rslora", "targets"} {
 		if s.Weights != "" && fs.Changed(name) {
 			return usagef("--%s is of an adapter, and --full trains all weights; give one of them", name)
@@ -219,7 +216,20 @@ func (f *finetuneFlags) check(fs *pflag.FlagSet) error {
 	if err := f.target.check(f, fs); err != nil {
 		return err
 	}
+	if s.Share == 0 && len(f.held) == 0 {
+		if err := measures(fs, s, false); err != nil {
+			return err
+		}
+	}
+	f.usualRate(fs)
 	return f.template.check()
+}
+
+// usualRate sets the rate that suits what is trained, unless one was given, or a new model is made.
+func (f *finetuneFlags) usualRate(fs *pflag.FlagSet) {
+	if f.made == nil && !fs.Changed("lr") {
+		f.settings.Rate = f.settings.UsualRate()
+	}
 }
 
 func (f *finetuneFlags) run(cmd *cobra.Command) (err error) {
@@ -349,7 +359,14 @@ func (f *finetuneFlags) explain(err error) error {
 	var full *mem.LimitError
 	switch {
 	case errors.As(err, &full):
-		return fmt.Errorf("%w; shorter examples (-c), fewer tokens of a step (-b) or a smaller --rank take less", err)
+		less := "a smaller --rank take less"
+		switch {
+		case f.target.head != "":
+			less = "a smaller --draft-vocab take less"
+		case f.settings.Weights != "":
+			less = "an adapter in place of --full take less"
+		}
+		return fmt.Errorf("%w; shorter examples (-c), fewer tokens of a step (-b) or %s", err, less)
 	case errors.Is(err, model.ErrNotFinite):
 		return fmt.Errorf("%w; a smaller --lr may help", err)
 	}

@@ -63,9 +63,6 @@ func (f *targetFlags) check(all *finetuneFlags, fs *pflag.FlagSet) error {
 			return usagef("--full: all weights of a head are trained anyway, and the model's stay; leave out --full or --draft-head")
 		}
 		f.model, all.settings.Head, all.settings.HeadTokens = all.model, true, f.vocab
-		if !fs.Changed("lr") {
-			all.settings.Rate = headRate
-		}
 	}
 	if f.model == "" {
 		for _, name := range draftFlagsOnly {
@@ -82,6 +79,10 @@ func (f *targetFlags) check(all *finetuneFlags, fs *pflag.FlagSet) error {
 		return usagef("--ranks: what drafts is trained by one process; leave out --ranks or %s", f.flag())
 	case all.objective != autoObjective && all.objective != "answers":
 		return usagef("--objective %s: with %s answers are learnt", all.objective, f.flag())
+	case fs.Changed("beta") || fs.Changed("temperature"):
+		return usagef("--beta is of pairs of answers, --temperature of texts that are compared, and with %s answers are learnt; leave them out", f.flag())
+	case fs.Changed("compare"):
+		return usagef("--compare is of adapters, and of what drafts it is measured how many drafts are accepted")
 	case all.dryRun && !f.own:
 		return usagef("--dry-run: what is learnt are the answers of %s, which are yet to be written; it goes with --own-answers", f.flag())
 	case f.own && (fs.Changed("answer-tokens") || fs.Changed("answer-temp")):
@@ -89,9 +90,6 @@ func (f *targetFlags) check(all *finetuneFlags, fs *pflag.FlagSet) error {
 	}
 	return nil
 }
-
-// headRate is the largest rate for heads, whose weights are random at first.
-const headRate = 5e-4
 
 // flag is the flag that has drafts learnt.
 func (f *targetFlags) flag() string {
@@ -137,10 +135,14 @@ func (f *targetFlags) begun(all *finetuneFlags) (time.Time, bool) {
 
 // openTarget opens TARGET, for which a model or a head in a file drafts, or nothing.
 func (f *finetuneFlags) openTarget(drafts string) (*launch.Head, error) {
-	return f.files.ReadHead(f.target.model, launch.Settings{
+	s := launch.Settings{
 		Ctx: f.settings.Context, Sequences: distil.Streams, NoProjector: true,
 		Draft: launch.Draft{Sources: draft.Set(1 << f.target.source()), Path: drafts},
-	})
+	}
+	if f.target.head != "" { // TARGET is the model of -m
+		s.Overrides = f.set
+	}
+	return f.files.ReadHead(f.target.model, s)
 }
 
 // planDrafts is plan for a model that is to draft for TARGET. It also measures how the model drafts now.
@@ -192,17 +194,22 @@ func (f *finetuneFlags) planDrafts(cmd *cobra.Command, head *launch.Head, r *dat
 	if f.target.own {
 		plan, err = finetune.NewPlan(r, learn.Examples, held.Examples, head.Config.NCtx, f.settings)
 	} else {
-		asked, err = f.ask(r, learn.Examples, held.Examples)
+		if asked, err = f.ask(r, learn.Examples, held.Examples); err == nil {
+			err = measures(cmd.Flags(), &f.settings, asked.learnt < len(asked.all))
+		}
 	}
 	if err != nil || f.dryRun {
 		return plan, err
 	}
-	m, err := f.device.open(target, cmd.ErrOrStderr())
-	opened = true // or closed
-	if err != nil {
-		return nil, err
+	var m *launch.Model
+	if plan == nil || f.target.head == "" { // it answers, or is measured
+		m, err = f.device.open(target, cmd.ErrOrStderr())
+		opened = true // or closed
+		if err != nil {
+			return nil, err
+		}
+		defer m.Close()
 	}
-	defer m.Close()
 	if plan == nil {
 		if plan, err = f.answer(cmd, m, asked, r.Now, head.Config.NCtx); err != nil {
 			return nil, err
@@ -464,6 +471,7 @@ func (f *finetuneFlags) draftsAfter(cmd *cobra.Command, job *finetune.Job) error
 			return err
 		}
 	}
+	job.Close() // what training takes, the model needs now
 	target, err := f.openTarget(f.out)
 	if err != nil {
 		return err

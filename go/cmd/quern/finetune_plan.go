@@ -50,9 +50,7 @@ func (f *finetuneFlags) plan(cmd *cobra.Command, head *launch.Head, r *data.Rend
 	case f.objective == string(finetune.DPO) || f.objective == string(finetune.ORPO):
 		s.Preference = finetune.Preference(f.objective)
 	}
-	if s.Preference != "" && !cmd.Flags().Changed("lr") {
-		s.Rate = s.Preference.Rate()
-	}
+	f.usualRate(cmd.Flags())
 	if len(learn.Pairs) > 0 {
 		return finetune.NewPairPlan(r, learn.Pairs, held.Pairs, head.Config.NCtx, *s)
 	}
@@ -93,16 +91,24 @@ func unused(fs *pflag.FlagSet, p *finetune.Plan) error {
 	}{
 		{"beta", p.Settings.Preference != "", "is of pairs of a better and a worse answer, and --data has none"},
 		{"temperature", contrast, "is of queries and texts that answer them, and --data has none for an embedding model"},
-		{"eval-every", p.Every > 0 || p.Settings.Every == 0, nothingHeld},
 		{"compare", p.Settings.Weights == "" && !p.Settings.Head && p.Pooling == nn.PoolNone, "is of an adapter for a model that writes answers"},
-		{"compare", p.Every > 0, nothingHeld},
-		{"patience", p.Every > 0 || p.Settings.Patience == 0, nothingHeld},
 	} {
 		if fs.Changed(x.name) && !x.used {
 			return usagef("--%s %s", x.name, x.why)
 		}
 	}
-	return nil
+	return measures(fs, &p.Settings, p.Every > 0)
 }
 
-const nothingHeld = "is of held-out examples, and there are none; give some with --val-data, or a greater share with --val-split"
+// measures returns an error for a flag about held-out examples where there are none.
+func measures(fs *pflag.FlagSet, s *finetune.Settings, held bool) error {
+	for _, x := range []struct {
+		name string
+		none bool // it asks for nothing
+	}{{"eval-every", s.Every == 0}, {"compare", false}, {"patience", s.Patience == 0}} {
+		if fs.Changed(x.name) && !x.none && !held {
+			return usagef("--%s is of held-out examples, and there are none; give some with --val-data, or a greater share with --val-split", x.name)
+		}
+	}
+	return nil
+}
