@@ -198,7 +198,7 @@ func (j *Job) restore(c *Checkpoint) error {
 		best = mem.Float32s(j.best.Bytes())[:len(own.Numbers)]
 	}
 	var beginning []float32
-	if c.file.Tensor(beginningName) != nil {
+	if c.file.Tensor(beginningName) != nil || h.Taken > 0 && j.comparesWithBeginning() {
 		beginning = make([]float32, len(j.Texts)+len(j.Held))
 	}
 	names := []string{numbersName, firstName, otherName, bestName, beginningName}

@@ -193,6 +193,11 @@ func (j *Job) Size() Size {
 	return s
 }
 
+// comparesWithBeginning reports whether the objective needs what the weights before the first step make of texts.
+func (j *Job) comparesWithBeginning() bool {
+	return j.Settings.Weights != "" && j.Objective != nil && j.Objective.Base()
+}
+
 // Measure computes the gradient of the first chunk, which is thrown away, and returns how many tokens a second that was, and
 // how long what is left of the run takes at this speed, about, but no more than a century.
 func (j *Job) Measure(ctx context.Context) (speed float64, left time.Duration, err error) {
@@ -207,8 +212,8 @@ func (j *Job) Measure(ctx context.Context) (speed float64, left time.Duration, e
 	speed = float64(n) / max(took.Seconds(), 1e-9)
 	steps := j.Config.Steps - j.run.State().Taken
 	tokens := float64(steps*j.Config.Chunks) * j.tokensOfChunk()
-	const forward = 4                                                                           // a loss takes a quarter of a gradient, about
-	if j.Settings.Weights != "" && j.Objective != nil && j.Objective.Base() && j.Taken() == 0 { // what the beginning makes of them
+	const forward = 4                                // a loss takes a quarter of a gradient, about
+	if j.comparesWithBeginning() && j.Taken() == 0 { // what the beginning makes of them
 		tokens += float64(j.Learnt.Tokens) / forward
 	}
 	if j.Every > 0 {

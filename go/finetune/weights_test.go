@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"math"
+	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -141,6 +142,9 @@ func TestWeightsOfPairs(t *testing.T) {
 		if err := first.Save(saved, time.Unix(1e9, 0)); err != nil {
 			t.Fatal(err)
 		}
+		if after > 0 {
+			refusesWithoutBeginning(t, s, saved)
+		}
 		c, err := finetune.OpenCheckpoint(saved)
 		if err != nil {
 			t.Fatal(err)
@@ -162,5 +166,30 @@ func TestWeightsOfPairs(t *testing.T) {
 		if !bytes.Equal(written(t, again), want) || !reflect.DeepEqual(again.Points, j.Points) {
 			t.Errorf("interrupted after %d steps, the run makes something else", after)
 		}
+	}
+}
+
+// refusesWithoutBeginning expects that a saved run is refused whose numbers of the beginning were lost.
+func refusesWithoutBeginning(t *testing.T, s finetune.Settings, saved string) {
+	t.Helper()
+	text, err := os.ReadFile(saved)
+	if err != nil {
+		t.Fatal(err)
+	}
+	damaged := filepath.Join(t.TempDir(), "damaged")
+	if err := os.WriteFile(damaged, bytes.Replace(text, []byte(`"beginning"`), []byte(`"beginninG"`), 1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := finetune.OpenCheckpoint(damaged)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	j, err := open(t, 1, 1<<30, s, c.Plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Restore(c); err == nil || !strings.Contains(err.Error(), "tensor beginning is missing") || !strings.Contains(err.Error(), damaged) {
+		t.Errorf("without the numbers of the beginning: %v", err)
 	}
 }

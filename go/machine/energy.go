@@ -78,7 +78,10 @@ func (e *EnergyMeter) count(z energyZone) (uint64, error) {
 		return 0, fmt.Errorf("/%s may be read by root alone, or by whom root lets", z.file)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("/%s: %w", z.file, errors.Unwrap(err))
+		if path := (*fs.PathError)(nil); errors.As(err, &path) {
+			err = path.Err // the path is said already
+		}
+		return 0, fmt.Errorf("/%s: %w", z.file, err)
 	}
 	n, err := strconv.ParseUint(strings.TrimSpace(string(b)), 10, 64)
 	if err != nil {

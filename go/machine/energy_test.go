@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"errors"
 	"io/fs"
 	"math"
 	"strings"
@@ -73,7 +74,8 @@ func TestNoEnergy(t *testing.T) {
 		"no package":     fstest.MapFS{powercap + "/a/name": {Data: []byte("psys")}},
 		"energy_uj: ":    broken(func(m fstest.MapFS) { delete(m, powercap+"/intel-rapl:1/energy_uj") }),
 		"not a number":   broken(func(m fstest.MapFS) { m[powercap+"/intel-rapl:1/energy_uj"].Data = []byte("much") }),
-		"by root alone":  denied{counters()},
+		"by root alone":  failing{counters(), fs.ErrPermission},
+		"uj: all broken": failing{counters(), errors.New("all broken")},
 		"/sys/class/pow": fstest.MapFS{},
 	} {
 		if _, err := newEnergyMeter(root); err == nil || !strings.Contains(err.Error(), want) {
@@ -82,12 +84,18 @@ func TestNoEnergy(t *testing.T) {
 	}
 }
 
-// denied lets nobody read the counters, as Linux does since 5.10 but for root.
-type denied struct{ fstest.MapFS }
+// failing has counters that cannot be read: nobody may since Linux 5.10 but root, or for another reason.
+type failing struct {
+	fstest.MapFS
+	err error
+}
 
-func (d denied) ReadFile(name string) ([]byte, error) {
-	if strings.HasSuffix(name, "/energy_uj") {
-		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrPermission}
+func (f failing) ReadFile(name string) ([]byte, error) {
+	if !strings.HasSuffix(name, "/energy_uj") {
+		return f.MapFS.ReadFile(name)
 	}
-	return d.MapFS.ReadFile(name)
+	if f.err == fs.ErrPermission {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: f.err}
+	}
+	return nil, f.err
 }

@@ -45,6 +45,9 @@ func (want *Row) Check(ctx context.Context, c engine.DeviceConfig, d Division) e
 	if err != nil {
 		return err
 	}
+	if want.Training != "" && kv != kvcache.F16 {
+		return fmt.Errorf("%s, training of its %s: its keys and values are f16, and the row has %s", want.Model, want.Training, want.KV)
+	}
 	f, free, err := Open(ctx, want.Model)
 	if err != nil {
 		return err

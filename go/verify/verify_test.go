@@ -138,8 +138,9 @@ func TestCheckTells(t *testing.T) {
 		{"another id", "continues with", func(r *Row) { r.IDs = append([]int32{r.IDs[0] ^ 1}, r.IDs[1:]...) }},
 		{"another logit", "the ids are right", func(r *Row) { r.Logits = strings.Repeat("0", 64) }},
 		{"another type", "unknown KV type", func(r *Row) { r.KV = "i17" }},
-		{"other training", "want adapter or weights", func(r *Row) { r.Training = "norms" }},
-		{"another number", "training of its adapter: the numbers", func(r *Row) { r.Training, r.IDs = adapter, nil }},
+		{"other training", "want adapter or weights", func(r *Row) { r.Training, r.KV = "norms", "f16" }},
+		{"another number", "training of its adapter: the numbers", func(r *Row) { r.Training, r.KV, r.IDs = adapter, "f16", nil }},
+		{"training with another type", "its keys and values are f16", func(r *Row) { r.Training, r.KV = adapter, "q8_0" }},
 		{"another model", "unknown shape", func(r *Row) { r.Model = "none" }},
 	} {
 		r := good

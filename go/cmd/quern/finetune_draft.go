@@ -45,7 +45,7 @@ func (f *targetFlags) define(fs *pflag.FlagSet, hub *hubFlags) {
 	fs.Var(&draftValue{&f.draftFlags, hub}, "draft-for", "train the model to draft for TARGET, a GGUF `FILE` or a name as -m has it, whose answers to the examples' prompts are learnt; OUT is a model")
 	choiceVar(fs, &f.head, "draft-head", "", headKinds, "train a new head that drafts for the model, whose own answers to the examples' prompts are learnt, in place of an adapter; OUT is the head")
 	intVar(fs, &f.vocab, "draft-vocab", "", 32_000, kernel.Panel, nn.MaxVocab, "tokens that the head guesses among, at most: those that answers have most often")
-	fs.BoolVar(&f.own, "own-answers", false, "the answers in the examples are TARGET's own, such as a server's; it writes none")
+	fs.BoolVar(&f.own, "own-answers", false, "the answers in the examples are TARGET's own, such as those of serve --keep-answers, of one model alone; it writes none")
 	intVar(fs, &f.tokens, "answer-tokens", "", 256, 1, 1<<20, "tokens of an answer of TARGET, at most")
 	floatVar(fs, &f.temp, "answer-temp", 0, 0, 100, "temperature of TARGET's answers; 0 is the likeliest tokens")
 }

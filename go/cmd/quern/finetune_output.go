@@ -114,7 +114,7 @@ func (f *finetuneFlags) salvage(ctx context.Context, job *finetune.Job, err erro
 	if _, failed := f.write(ctx, job); failed != nil {
 		return errors.Join(err, failed)
 	}
-	return fmt.Errorf("%w; %s is the best adapter until then, of step %d", err, f.out, job.BestStep)
+	return fmt.Errorf("%w; %s is the best until then, of step %d", err, f.out, job.BestStep)
 }
 
 // write writes the adapter, or the model.

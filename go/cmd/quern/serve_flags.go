@@ -146,7 +146,7 @@ func (f *serveFlags) define(whole, which, each *pflag.FlagSet) {
 	whole.StringVar(&f.batchDir, "batch-dir", "", "`FOLDER` for uploaded files and batch jobs, which run in idle time (default: none)")
 	bytesVar(whole, &f.batchMax, "batch-space", "maximum size of that folder (default: 10Gi)")
 	switchVar(whole, &f.fineTuning, "fine-tuning", false, "clients may fine-tune models by jobs, which run in idle time, with examples that they upload; needs --batch-dir")
-	whole.StringVar(&f.keepAnswers, "keep-answers", "", "`FILE` that prompts and answers are appended to, for quern finetune --own-answers: it will hold what users write (default: none)")
+	whole.StringVar(&f.keepAnswers, "keep-answers", "", "`FILE` that prompts and answers are appended to, for quern finetune --own-answers: it will hold what users write in clear, but for requests with \"store\": false (default: none)")
 	bytesVar(whole, &f.keepMost, "keep-answers-size", "maximum size of that file (default: 1Gi)")
 	f.lora.define(which)
 	which.BoolVar(&f.lora.idle, "lora-init-without-apply", false, "apply adapters only to requests that ask for them, by adapter name or the field lora")
