@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"runtime"
@@ -267,12 +268,12 @@ func (d *Device) pack(dst kernel.Matrix, first int, src kernel.Matrix) error {
 	return d.inTurn(func() error { return d.pool.PackInto(dst, first, src) })
 }
 
-// PackFile writes the model in f to out as a packed file, which can be mapped or streamed. progress, unless
-// nil, is called with the number of bytes read so far.
-func (d *Device) PackFile(out io.Writer, f *model.File, progress func(done, total uint64)) (int64, error) {
+// PackFile writes the model in f to out as a packed file, which can be mapped or streamed, until the end of ctx. progress,
+// unless nil, is called with the number of bytes read so far.
+func (d *Device) PackFile(ctx context.Context, out io.Writer, f *model.File, progress func(done, total uint64)) (int64, error) {
 	leave := d.enter()
 	defer leave()
-	return model.Pack(out, f, model.Options{Pack: d.pack, Budget: d.budget, Progress: progress})
+	return model.Pack(out, f, model.Options{Pack: d.pack, Budget: d.budget, Progress: progress, Until: ctx})
 }
 
 // A turn is a fair (FIFO) lock: a goroutine that releases and reacquires it queues behind all waiting ones.

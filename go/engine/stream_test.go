@@ -120,7 +120,7 @@ func packFile(t *testing.T, path string) string {
 	defer f.Close()
 	var b bytes.Buffer
 	d := device(t, 2)
-	if _, err := d.PackFile(&b, f, nil); err != nil {
+	if _, err := d.PackFile(t.Context(), &b, f, nil); err != nil {
 		t.Fatal(err)
 	}
 	if used := d.Budget().Used(); used != 0 {
@@ -216,7 +216,7 @@ func TestPackedFileRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if _, err := device(t, 1).PackFile(io.Discard, f, nil); !errors.Is(err, model.ErrPacked) {
+	if _, err := device(t, 1).PackFile(t.Context(), io.Discard, f, nil); !errors.Is(err, model.ErrPacked) {
 		t.Errorf("packed again: %v", err)
 	}
 	b, err := os.ReadFile(own)

@@ -136,7 +136,7 @@ func (j *Job) allocate(src Source) (err error) {
 			return err
 		}
 	}
-	if src.Spare {
+	if src.Spare && src.Ranks == nil { // ranks of one machine would each take half of the same memory
 		j.trainer.Keep(j.trainer.Spare())
 	}
 	return nil

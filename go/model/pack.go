@@ -113,16 +113,24 @@ func newPacking(s *Survey, f *find, o Options) (_ *packing, err error) {
 	return p, nil
 }
 
-// fit finds out which matrices fit into 12 bits, by packing them: sizes come before data in a file.
+// fit finds out which matrices fit into 12 bits, by packing them: sizes come before data in a file. So they are read twice.
 func (p *packing) fit() error {
-	progress := p.Progress
-	defer func() { p.Progress, p.done = progress, 0 }()
-	p.Progress = nil
-	for _, x := range p.mats {
-		if x.Layout != kernel.X12 {
-			continue
+	var mats []*matrix
+	bytes := func(x *matrix) (n uint64) {
+		for _, t := range x.parts {
+			n += uint64(len(t.Data))
 		}
+		return n
+	}
+	for _, x := range p.mats {
+		if x.Layout == kernel.X12 {
+			mats = append(mats, x)
+			p.total += bytes(x)
+		}
+	}
+	for _, x := range mats {
 		x.Data = p.room.Bytes()[:x.Bytes():x.Bytes()]
+		before := p.done
 		err := p.reading.matrix(x)
 		if errors.Is(err, kernel.ErrWide) {
 			x.Layout, err = kernel.X16, nil
@@ -131,6 +139,7 @@ func (p *packing) fit() error {
 		if err != nil {
 			return err
 		}
+		p.progress(before + bytes(x))
 	}
 	return nil
 }

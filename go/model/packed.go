@@ -158,8 +158,8 @@ func (p *packedFile) readSums() error {
 func (w *weights) keepPanels(key string, m *matrix) {
 	m.Layout = kernel.X16
 	t, ok := w.packed.file.Tensor(prefixPanels + key)
-	if ok && len(t.Data) != m.Bytes() {
-		m.Layout = packedLayout(m.Matrix)
+	if ok && len(t.Data) != m.Bytes() && m.Twelve() {
+		m.Layout = kernel.X12
 	}
 	if !ok || t.Type != gguf.Panels || len(t.Data) != m.Bytes() || len(w.packed.sums[key]) != m.N {
 		w.lacks = key

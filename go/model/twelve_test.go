@@ -2,7 +2,10 @@ package model
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
+	"errors"
+	"io"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -48,12 +51,14 @@ func layouts(m *Model) map[kernel.Layout]int {
 // Weights of BF16 are held in 12 bits wherever they are panels, but for matrices that do not fit, and logits have the same bits
 // as with weights that lie in the file.
 func TestTwelve(t *testing.T) {
+	defer func(pays func() bool) { twelvePays = pays }(twelvePays)
 	ids := []int32{5, 30, 17, 22, 9, 41, 3}
 	for _, tt := range []struct {
 		name, wide string
 		most       int // matrices that do not fit
 	}{{"all fit", "", 0}, {"two do not", "ffn_up.weight", 2}, {"none fit", "weight", math.MaxInt}} {
 		t.Run(tt.name, func(t *testing.T) {
+			twelvePays = func() bool { return true }
 			d := read(t, "tiny-llama-f32.gguf")
 			brainFloats(d, tt.wide)
 			path := d.write(t, "bf16.gguf")
@@ -148,12 +153,58 @@ func TestTwelve(t *testing.T) {
 			if err := packed.Verify(func(uint64, uint64) {}); err != nil {
 				t.Error(err)
 			}
+
+			twelvePays = func() bool { return false } // plain files are packed to 16 bits, files in 12 are read
+			check("plain, where 12 bits do not pay", plain, Options{Residency: Packed}, 0, others+all)
+			for _, r := range []Residency{Mapped, Packed} {
+				check("packed file, where 12 bits do not pay, "+r.String(), packed, Options{Residency: r}, all-wide, others+wide)
+			}
 		})
+	}
+}
+
+// Packing reads weights of BF16 twice: progress is of both times, and either can be ended.
+func TestPackTwice(t *testing.T) {
+	defer func(pays func() bool) { twelvePays = pays }(twelvePays)
+	twelvePays = func() bool { return true }
+	d := read(t, "tiny-llama-f32.gguf")
+	brainFloats(d, "ffn_up.weight")
+	f, err := OpenFile(d.write(t, "bf16.gguf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	pool, err := kernel.NewPool(1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	var all, last uint64
+	o := Options{Pack: pool.PackInto, Budget: mem.NewBudget(1<<28, "test"), Progress: func(done, total uint64) {
+		if done < last || done > total || all != 0 && total != all {
+			t.Errorf("%d of %d after %d of %d", done, total, last, all)
+		}
+		last, all = done, total
+	}}
+	if _, err := Pack(io.Discard, f, o); err != nil {
+		t.Fatal(err)
+	}
+	if last != all || all <= f.Size() {
+		t.Errorf("%d of %d at the end, of a file of %d", last, all, f.Size())
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	o.Until = ctx
+	o.Progress = func(uint64, uint64) { cancel() }
+	var out bytes.Buffer
+	if _, err := Pack(&out, f, o); !errors.Is(err, context.Canceled) || out.Len() != 0 {
+		t.Errorf("ended in the first reading: %v, and %d bytes are written", err, out.Len())
 	}
 }
 
 // A packed file whose panels in 12 bits are any bytes is no reason to read or write elsewhere.
 func TestTwelveOfAnyBytes(t *testing.T) {
+	defer func(pays func() bool) { twelvePays = pays }(twelvePays)
+	twelvePays = func() bool { return true }
 	d := read(t, "tiny-llama-f32.gguf")
 	brainFloats(d, "")
 	f, err := OpenFile(d.write(t, "bf16.gguf"))

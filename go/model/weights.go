@@ -300,9 +300,12 @@ func (w *weights) keep(key string, m *matrix) {
 	w.byName[key] = m
 }
 
+// twelvePays is a variable for tests.
+var twelvePays = kernel.TwelvePays
+
 // packedLayout returns the layout of panels that a matrix gets, unless its values do not fit it (Model.read).
 func packedLayout(m kernel.Matrix) kernel.Layout {
-	if m.Twelve() {
+	if m.Twelve() && twelvePays() {
 		return kernel.X12
 	}
 	return kernel.X16

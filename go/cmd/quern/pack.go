@@ -27,8 +27,8 @@ func newPackCommand() *cobra.Command {
 use, page-aligned, with checksums. A packed file is mapped and used in place, so the
 first token is generated while the rest is still being read, and --weights streamed
 reads it fastest. It is as large as the model, or three quarters of that where weights
-are BF16, which take 12 bits without loss. Only programs with the same panel layout can
-use it: keep the original file.
+are BF16 and the CPU has AVX-512: these take 12 bits then, without loss. Only programs
+with the same panel layout can use it: keep the original file.
 
 With --check, verify the checksums of a packed file.`,
 		Example: `  quern pack model.gguf model.packed.gguf
@@ -78,7 +78,9 @@ func (f *packFlags) run(cmd *cobra.Command, in, out string) error {
 	defer d.Close()
 	bar := newLoadBar(cmd.ErrOrStderr())
 	defer bar.done()
-	n, err := newfile.Write(out, f.force, 0o644, file.Size(), func(w io.Writer) (int64, error) { return d.PackFile(endedWriter{cmd.Context(), w}, file, bar.update) })
+	n, err := newfile.Write(out, f.force, 0o644, file.Size(), func(w io.Writer) (int64, error) {
+		return d.PackFile(cmd.Context(), endedWriter{cmd.Context(), w}, file, bar.update)
+	})
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%w; --force replaces it", err)
 	}
