@@ -334,6 +334,12 @@ func (t *tuning) run(ctx context.Context, g *engine.Guest, state *finetune.Check
 	defer job.Close()
 	const curve = 1 << 20 // bytes, and what else a file of numbers has
 	if err := w.ReserveResults(int64(job.Size().Adapter) + curve); err != nil {
+		if state != nil && errors.Is(err, batch.ErrFull) { // what it has learnt is not to be lost
+			if paused := w.Pause(fmt.Sprintf("There is no room for an adapter of %s: %v. The job is paused, and goes on when it is resumed.",
+				mem.FormatBytes(job.Size().Adapter), err)); paused == nil {
+				return context.Canceled
+			}
+		}
 		return &batch.TuneFault{Code: "server_error", Message: fmt.Sprintf("there is no room for an adapter of %s: %v",
 			mem.FormatBytes(job.Size().Adapter), err)}
 	}

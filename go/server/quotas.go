@@ -3,7 +3,6 @@ package server
 import (
 	"errors"
 	"net/http"
-	"slices"
 
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/batch"
@@ -12,7 +11,7 @@ import (
 )
 
 // allowed refuses a request for a model that its key may not ask. Who may ask a model may ask all that is made of it; who
-// may ask a persona, an adapter or a fine-tuned model may do so by its name alone.
+// may ask a persona, an adapter or a fine-tuned model may do so by its name alone, with no other adapters.
 func (s *Server) allowed(req *answer.Request, meant catalog.Meant, tuned *batch.TunedModel) error {
 	limits := req.Caller.Account.Limits()
 	if limits.Models == nil || req.Route.Method != http.MethodPost {
@@ -22,11 +21,11 @@ func (s *Server) allowed(req *answer.Request, meant catalog.Meant, tuned *batch.
 	if err != nil {
 		return err
 	}
-	names := st.Names
-	if meant.Adapter != nil || meant.Persona != nil || tuned != nil { // else one that means nothing may mean the only model
-		names = slices.Concat(names, []string{req.Name})
+	if limits.Allows(st.Names...) {
+		return nil
 	}
-	if !limits.Allows(names...) {
+	made := meant.Adapter != nil || meant.Persona != nil || tuned != nil // else a name that means nothing may mean the only model
+	if req.ByName = made && limits.Allows(req.Name); !req.ByName {
 		return &quota.ModelError{Name: st.Names[0], Want: limits.Models}
 	}
 	return nil

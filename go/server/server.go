@@ -423,7 +423,7 @@ func (s *Server) answer(req *answer.Request) (failed error) {
 			return r.Handle(req)
 		}
 	}
-	if r.Method == http.MethodPost {
+	if r.Method == http.MethodPost && !r.Asleep { // what tells of a model asks it for nothing, whether it is loaded or not
 		if err := s.begin(req, meant); err != nil {
 			return err
 		}

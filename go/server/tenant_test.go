@@ -12,10 +12,13 @@ import (
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/generate"
+	"github.com/quern-llm/quern/go/persona"
 	"github.com/quern-llm/quern/go/server"
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
+	"github.com/quern-llm/quern/go/server/catalog"
 	"github.com/quern-llm/quern/go/server/internal/fake"
+	"github.com/quern-llm/quern/go/server/quota"
 )
 
 // callerOfHeader takes the header X-Who for whose request it is. Root is the administrator, and may ask for any
@@ -186,5 +189,39 @@ func TestCompiledGrammarsApart(t *testing.T) {
 		if other := ask("bob", grammar); other > first != apart {
 			t.Errorf("apart %v: when bob has asked for what ann did, %d bytes are compiled, %d before", apart, other, first)
 		}
+	}
+}
+
+// Who may ask a persona alone may ask it as it is, and is told of nothing else. What only describes a model is not counted.
+func TestPersonaOfKey(t *testing.T) {
+	t.Parallel()
+	account := quota.New(quota.Limits{Models: []string{"mario"}}, nil)
+	s := fake.Demo(t, fake.Setup{Server: server.Config{Caller: func(c *gin.Context) answer.Caller {
+		return answer.Caller{Owner: "ann", Account: account}
+	}}})
+	mario, err := ask.NewPersona(&persona.Persona{Name: "mario", System: "You are Mario."})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Server.SetPersonas([]catalog.Persona{{Persona: mario, Base: "demo"}})
+	for _, c := range []struct {
+		method, path, body string
+		want               int
+		has                string
+	}{
+		{"POST", "/v1/chat/completions", `{"model":"mario",` + fake.Hi + `}`, 200, ""},
+		{"POST", "/v1/chat/completions", `{"model":"mario","lora":[],` + fake.Hi + `}`, 403, "by the name mario alone"},
+		{"POST", "/v1/chat/completions", `{"model":"demo",` + fake.Hi + `}`, 403, "may not ask the model demo"},
+		{"GET", "/v1/models/mario", "", 200, "mario"},
+		{"GET", "/v1/models/demo", "", 404, ""},
+		{"GET", "/api/ps", "", 200, `[{"name":"mario`},
+		{"POST", "/api/show", `{"model":"mario"}`, 200, "You are Mario"},
+	} {
+		if status, body := said(t, as(t, s, "ann", c.method, c.path, c.body)); status != c.want || !strings.Contains(body, c.has) {
+			t.Errorf("%s %s: %d %s", c.path, c.body, status, body)
+		}
+	}
+	if n := account.Usage().Sum(quota.Day).Requests; n != 2 {
+		t.Errorf("%d requests are counted", n)
 	}
 }

@@ -68,7 +68,7 @@ func (s *Server) tunable(req *answer.Request, name string) (base batch.Base, err
 		return base, err
 	}
 	if st.Model != nil && st.Model.Identity != base.Identity {
-		return base, reply.Invalid("model", "the file of %s has changed since it was loaded; load it again", base.Name)
+		return base, reply.Invalid("model", "the file of %s has changed since it was loaded; an administrator has to load it again", base.Name)
 	}
 	return base, nil
 }

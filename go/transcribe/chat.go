@@ -80,7 +80,7 @@ func (l *Listener) chat(ctx context.Context, samples []float32, o Options) (*Res
 		to := from + partEnd(samples[from:])
 		if part := samples[from:to]; !silent(part) {
 			if err := c.hear(part, from, to); err != nil {
-				return nil, err
+				return c.out, err
 			}
 		}
 		if from = to; o.Progress != nil {

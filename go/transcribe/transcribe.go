@@ -90,7 +90,8 @@ type Result struct {
 	Worded   bool // words have times
 }
 
-// Transcribe writes down what is said in samples, Rate of them a second.
+// Transcribe writes down what is said in samples, Rate of them a second. What it has when it fails on the way is returned with
+// the error.
 func Transcribe(ctx context.Context, m Model, v *Vocabulary, samples []float32, o Options) (*Result, error) {
 	o.fill()
 	t := &task{Options: o, ctx: ctx, m: m, v: v, out: &Result{Duration: float64(len(samples)) / Rate, Worded: o.Words}}
@@ -112,7 +113,7 @@ func Transcribe(ctx context.Context, m Model, v *Vocabulary, samples []float32, 
 			m.Hear(window)
 			var err error
 			if done, err = t.hear(seek); err != nil {
-				return nil, err
+				return t.out, err
 			}
 		}
 		seek += max(done, 1)

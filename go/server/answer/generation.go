@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base64"
+	"net/http"
 	"sync/atomic"
 	"time"
 
@@ -50,6 +51,11 @@ func (req *Request) start(o *ask.Options, prefix string, src ask.Source) (*Gener
 	ledger, err := newLedger(m, o, src.Prompts, len(req.Body))
 	if err != nil {
 		return nil, err
+	}
+	if req.ByName && o.LoRA != nil { // else it would ask the model without what the name adds, or with other adapters
+		ledger.close()
+		return nil, &reply.Error{Status: http.StatusForbidden, Param: "lora", Message: "lora: this API key may ask the model by the name " +
+			req.Name + " alone, which says what adapters it has; leave the field out"}
 	}
 	adapters, err := m.Applied(req.Adapter, o.LoRA)
 	if err != nil {
@@ -199,7 +205,7 @@ func (g *Generation) Each(ctx context.Context, quiet time.Duration, f func([]Eve
 			g.abandon(left)
 			return reply.ErrGone
 		case failed != nil: // an error of one sequence ends all
-			g.Cancel()
+			g.abandon(left)
 			return failed
 		}
 		if quiet > 0 && (sent || len(events) == 0) {

@@ -28,6 +28,7 @@ type Request struct {
 	File    []byte       // of a form, whose other fields are then Body, as JSON
 	Model   *ask.Model   // nil: the endpoint is not of a model
 	Adapter *ask.Adapter // named as the model; nil: none was
+	ByName  bool         // the caller may ask what Name means, and not its model otherwise
 
 	Name   string                   // of the model, as the request has it
 	Stay   models.Options           // of the model in memory

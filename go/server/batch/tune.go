@@ -242,9 +242,9 @@ func (t *tuning) show(s TuneSettings) {
 }
 
 // forgetTunings removes the oldest jobs of a kind that have ended without a model, or whose model was deleted, until there are
-// fewer than bound. s.mu is held.
+// fewer than bound. One that was cancelled and still stops stays. s.mu is held.
 func (s *Store) forgetTunings(of func(*owned[tuning]) bool, bound int) error {
-	over, ok := surplus(s.tunings, of, bound, func(t *tuning) bool { return t.Ended() && s.files[t.Adapter] == nil })
+	over, ok := surplus(s.tunings, of, bound, func(t *tuning) bool { return t.Ended() && s.files[t.Adapter] == nil && t.ID != s.active.id })
 	if !ok {
 		return ErrTunings
 	}

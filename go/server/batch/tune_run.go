@@ -207,6 +207,15 @@ func (w *Work) Event(message string, data *TunePoint) { w.s.event(w.Job.ID, "inf
 // Warn notes what the client should know.
 func (w *Work) Warn(message string) { w.s.event(w.Job.ID, "warn", message, nil) }
 
+// Pause pauses the job, and says why. Its state stays; the job is to return soon.
+func (w *Work) Pause(why string) error {
+	_, err := w.s.move(w.Owner, w.Job.ID, TunePaused, TuneChecking, TuneQueued, TuneRunning)
+	if err == nil {
+		w.Warn(why)
+	}
+	return err
+}
+
 // Begin shows what the job has become, and about when it will end.
 func (w *Work) Begin(s TuneSettings, end time.Time) error {
 	return w.alter(func(t *tuning) error {
@@ -275,7 +284,6 @@ func (w *Work) keep(id, name string, write func(path string) (int64, error)) (st
 		return "", onDisk(err)
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	var before int64 // where the process ended before the job named it
 	if o := s.files[id]; o != nil {
 		before = o.Value.Bytes
@@ -292,10 +300,17 @@ func (w *Work) keep(id, name string, write func(path string) (int64, error)) (st
 			ID: id, Object: "file", Bytes: n, Created: time.Now().Unix(), Filename: name, Purpose: PurposeResult, Status: "processed",
 		})
 	}
-	if err != nil {
-		os.Remove(path)
-		return "", err
+	if err == nil {
+		s.count(w.Owner, more)
 	}
-	s.count(w.Owner, more)
-	return id, nil
+	s.mu.Unlock()
+	switch {
+	case err == nil:
+		return id, nil
+	case before > 0: // it would be listed without its content
+		_ = s.RemoveFile(w.Owner, id)
+	default:
+		os.Remove(path)
+	}
+	return "", err
 }

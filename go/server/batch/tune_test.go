@@ -489,6 +489,88 @@ func TestRoomOfResults(t *testing.T) {
 	}
 }
 
+// A job that pauses itself, as where there is no room for its results any more, keeps its state and goes on when it is resumed.
+func TestTuningPausesItself(t *testing.T) {
+	s, file := tuneStore(t, t.TempDir())
+	id, again := addTuning(t, s, file).ID, false
+	do := func(ctx context.Context, w *Work) error {
+		if again {
+			return succeed(w)
+		}
+		again = true
+		if err := errors.Join(w.Reserve(10), os.WriteFile(w.State(), make([]byte, 10), 0o600), w.Pause("There is no room.")); err != nil {
+			return err
+		}
+		if ctx.Err() == nil {
+			t.Error("the job is not told to stop")
+		}
+		return context.Canceled
+	}
+	logged := tuneUntil(t, s, do, func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.tunings[id].Value.Status == TunePaused && s.active.id == ""
+	})
+	if _, err := os.Stat(s.state(id)); err != nil || len(logged) > 0 || s.journals[id].bytes != 10 {
+		t.Errorf("%v, %v, %+v", err, logged, s.journals[id])
+	}
+	if _, err := s.ResumeTuning("me", id); err != nil {
+		t.Fatal(err)
+	}
+	tuneUntil(t, s, do, func() bool { return s.tuneStatus(id) == TuneSucceeded })
+}
+
+// A job that was cancelled and still stops is not forgotten, however many others there are.
+func TestStoppingTuningStays(t *testing.T) {
+	s, file := tuneStore(t, t.TempDir())
+	id := addTuning(t, s, file).ID
+	all := func(*owned[tuning]) bool { return true }
+	do := func(ctx context.Context, w *Work) error {
+		if _, err := s.CancelTuning("me", id); err != nil {
+			return err
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if err := s.forgetTunings(all, 1); err == nil || s.tunings[id] == nil {
+			t.Errorf("the job is forgotten while it runs: %v", err)
+		}
+		return context.Canceled
+	}
+	tuneUntil(t, s, do, func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.tunings[id].Value.Ended() && s.active.id == ""
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.forgetTunings(all, 1); err != nil || s.tunings[id] != nil {
+		t.Errorf("the job stays: %v", err)
+	}
+}
+
+// Files that a process has left which ended before its job named them are gone where the job finds no room for them.
+func TestResultsWithoutRoom(t *testing.T) {
+	s, file := tuneStore(t, t.TempDir())
+	id := addTuning(t, s, file).ID
+	var used int64
+	tuneUntil(t, s, func(_ context.Context, w *Work) error {
+		write := func(n int64) func(string) (int64, error) {
+			return func(path string) (int64, error) { return n, os.WriteFile(path, make([]byte, n), 0o600) }
+		}
+		s.mu.Lock()
+		used = s.used
+		s.mu.Unlock()
+		if _, err := w.keep("file-left", "left", write(5)); err != nil {
+			t.Error(err)
+		}
+		_, err := w.keep("file-left", "left", write(2<<20))
+		return err
+	}, func() bool { return s.tuneStatus(id) == TuneFailed })
+	if list := s.Files("me"); len(list) != 1 || s.used != used {
+		t.Errorf("%+v, %d bytes, want %d", list, s.used, used)
+	}
+}
+
 // Who learns from pairs has what DPO is set to, and no settings of answers.
 func TestTuneMethods(t *testing.T) {
 	s, file := tuneStore(t, t.TempDir())

@@ -234,6 +234,9 @@ func (s *API) oneModel(req *answer.Request) error {
 	}
 	tuned := s.tuned(req)
 	for _, st := range s.List.Set.List() {
+		if !req.May(st.Names...) && !req.May(id) {
+			continue
+		}
 		if slices.Contains(st.Names, id) {
 			sendModel(req, s.listed(st))
 			return nil

@@ -113,8 +113,14 @@ func (s *API) running(req *answer.Request) error {
 		}
 		one := entryOf(m)
 		one.Size, one.Expires, one.VRAM, one.Context = cmp.Or(st.Bytes, one.Size), stamp(until), new(uint64), m.Ctx
-		list.Models = append(list.Models, one)
+		all := req.May(st.Names...)
+		if all {
+			list.Models = append(list.Models, one)
+		}
 		for _, p := range s.List.Personas(st.Names[0]) {
+			if !all && !req.May(p.Name) {
+				continue
+			}
 			as := entryOf(p.Of(m))
 			as.Size, as.Expires, as.VRAM, as.Context = 0, one.Expires, one.VRAM, one.Context // the memory is the model's
 			list.Models = append(list.Models, as)

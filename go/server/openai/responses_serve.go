@@ -41,8 +41,6 @@ func (s *API) createResponse(req *answer.Request) error {
 // inBackground answers with a response that is generated meanwhile, and stored from now
 // on, or with its events as they come, which others may follow too. The model stays leased until it has ended.
 func (s *API) inBackground(req *answer.Request, q *responsesQuery, g *answer.Generation) error {
-	lease := req.Lease.Again()
-	req.Run.Again()
 	f := q.Format(g).(*responsesFormat)
 	begun := f.body
 	r := f.stored()
@@ -52,6 +50,8 @@ func (s *API) inBackground(req *answer.Request, q *responsesQuery, g *answer.Gen
 		r.Log = f.log
 	}
 	s.Stored.Put(r)
+	lease := req.Lease.Again()
+	req.Run.Again()
 	go func() {
 		defer lease.Release()
 		defer req.Run.End(false)

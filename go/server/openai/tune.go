@@ -32,7 +32,8 @@ func (s *API) tuning(
 			case errors.Is(err, batch.ErrTunings):
 				err = &reply.Error{Status: http.StatusTooManyRequests, Message: err.Error()}
 			case errors.Is(err, batch.ErrTuned):
-				err = &reply.Error{Status: http.StatusNotFound, Message: err.Error()}
+				err = &reply.Error{Status: http.StatusNotFound, Message: err.Error(),
+					Extra: map[string]any{"type": "invalid_request_error", "code": "model_not_found"}}
 			case errors.Is(err, batch.ErrState):
 				err = &reply.Error{Status: http.StatusConflict, Message: err.Error()}
 			}

@@ -31,6 +31,8 @@ type Audit struct {
 	looked time.Time
 	lost   int  // lines, since one was written
 	torn   bool // the last line is incomplete
+	stray  bool // the file is not the one of the name, which cannot be opened, as the log was told
+	closed bool
 }
 
 // An Entry is a line of the audit log.
@@ -76,8 +78,25 @@ func (a *Audit) open() error {
 	if a.file != nil {
 		a.file.Close()
 	}
-	a.file, a.torn = f, false
+	a.file, a.torn, a.stray = f, !a.whole(), false
 	return nil
+}
+
+// whole reports whether the file of the name ends with a line that is complete, as a crash or a full disk leaves it not. One that
+// cannot be read may not.
+func (a *Audit) whole() bool {
+	f, err := os.OpenFile(a.path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || info.Size() == 0 {
+		return err == nil
+	}
+	last := make([]byte, 1)
+	_, err = f.ReadAt(last, info.Size()-1)
+	return err == nil && last[0] == '\n'
 }
 
 // Reopen opens the file of the name again, for programs that rotate logs and tell by a signal.
@@ -87,6 +106,9 @@ func (a *Audit) Reopen() {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.closed {
+		return
+	}
 	if err := a.open(); err != nil {
 		a.log.Error().Err(err).Msg("the audit log cannot be opened again")
 	}
@@ -117,12 +139,21 @@ func (a *Audit) Write(e Entry) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.closed {
+		return
+	}
 	if now := time.Now(); now.Sub(a.looked) >= lookEvery {
 		a.looked = now
-		if a.moved() {
-			if err := a.open(); err != nil && a.file == nil {
+		if !a.moved() {
+			a.stray = false
+		} else if err := a.open(); err != nil {
+			if a.file == nil {
 				a.lose(err)
 				return
+			}
+			if !a.stray {
+				a.stray = true
+				a.log.Error().Err(err).Msg("the audit log was removed or renamed and cannot be opened again: its lines go to the old file")
 			}
 		}
 	}
@@ -160,6 +191,7 @@ func (a *Audit) Close() {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.closed = true
 	if a.file != nil {
 		a.file.Close()
 		a.file = nil

@@ -3,6 +3,7 @@ package telemetry
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -93,7 +94,55 @@ func TestAudit(t *testing.T) {
 		t.Fatal(err)
 	}
 	write("f")
-	same(path+".3", "d e f")
+	write("g")
+	same(path+".3", "d e f g")
+	told := func() int { return strings.Count(log.String(), "cannot be opened again") }
+	if told() != 1 {
+		t.Errorf("told %d times: %s", told(), log)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	write("h")
+	same(path, "h")
+	if err := errors.Join(os.Remove(path), os.Mkdir(path, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	write("i")
+	if told() != 2 {
+		t.Errorf("told %d times: %s", told(), log)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	a.Close()
+	write("j")
+	if _, err := os.Stat(path); err == nil {
+		t.Error("a log that was closed is opened again")
+	}
+}
+
+// Half a line, which a crash has left, spoils no other line, and a file that ends well gets no empty one.
+func TestAuditTorn(t *testing.T) {
+	a, path, _ := newAudit(t)
+	a.Write(Entry{Request: "a"})
+	a.Close()
+	if err := os.Truncate(path, 5); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		again, err := NewAudit(path, zerolog.Nop())
+		if err != nil {
+			t.Fatal(err)
+		}
+		again.Write(Entry{Request: "b"})
+		again.Close()
+	}
+	b, err := os.ReadFile(path)
+	lines := strings.Split(string(b), "\n")
+	if err != nil || len(lines) != 4 || len(lines[0]) != 5 || !json.Valid([]byte(lines[1])) || !json.Valid([]byte(lines[2])) || lines[3] != "" {
+		t.Errorf("%q %v", lines, err)
+	}
 }
 
 // A disk that is full is told of once, stops nothing, and leaves no line in halves.
