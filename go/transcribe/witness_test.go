@@ -3,6 +3,7 @@ package transcribe_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"math"
 	"os"
 	"path/filepath"
@@ -157,6 +158,13 @@ func TestWindows(t *testing.T) {
 	}
 	if last := l.asked[len(l.asked)-1]; len(last.Head) <= 3 || last.At != len(last.Head)-3 {
 		t.Errorf("the last window is told %v, at %d", last.Head, last.At)
+	}
+	// Who listens no more has what there was until then.
+	gone := errors.New("gone")
+	part, err := transcribe.Transcribe(t.Context(), l, l.v, samples, transcribe.Options{Language: "en", Temperatures: []float32{0}, MeanLogprob: -100,
+		Compression: 100, Segment: func(transcribe.Segment) error { return gone }})
+	if !errors.Is(err, gone) || part == nil || part.Tokens == 0 || part.Tokens >= r.Tokens {
+		t.Errorf("%+v, %v", part, err)
 	}
 	for i := range r.Segments {
 		if s := r.Segments[i]; s.ID != i || s.Start < float64(s.Seek)/100 || s.End <= s.Start {
