@@ -87,7 +87,7 @@ func (k *Kept) add(line []byte) {
 	if k.size+int64(len(line)) > k.most {
 		if !k.full {
 			k.full = true
-			k.log.Warn().Msg("the file of --keep-answers is full, and takes no more answers")
+			k.log.Warn().Msg("the file of kept answers is full, and takes no more")
 		}
 		return
 	}
@@ -97,13 +97,13 @@ func (k *Kept) add(line []byte) {
 			k.size, k.torn = k.size+int64(n), true
 		}
 		if k.lost++; k.lost == 1 {
-			k.log.Warn().Err(err).Msg("the file of --keep-answers cannot be written: answers are not kept")
+			k.log.Warn().Err(err).Msg("the file of kept answers cannot be written: answers are lost to it")
 		}
 		return
 	}
 	k.size, k.torn = k.size+int64(n), false
 	if k.lost > 0 {
-		k.log.Warn().Int("lost_answers", k.lost).Msg("answers are kept again")
+		k.log.Warn().Int("lost_answers", k.lost).Msg("the file of kept answers is written again")
 		k.lost = 0
 	}
 }
