@@ -173,6 +173,7 @@ func (f *Fleet) openTelemetry(context.Context) (err error) {
 		if f.audit, err = telemetry.NewAudit(path, f.log); err != nil {
 			return usage.Errorf("--audit-log: %w", err)
 		}
+		f.audit.Prefix = f.c.Address.Prefix
 		f.onClose(f.audit.Close)
 	}
 	push, err := telemetry.NewPush(f.c.Version)

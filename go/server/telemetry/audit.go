@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -23,6 +24,8 @@ import (
 // A disk that fails or is full stops no request: what cannot be written is lost, and the log says so once until lines
 // are written again.
 type Audit struct {
+	Prefix string // of the server's paths: lines have routes without it, as those of batches are
+
 	path string
 	log  zerolog.Logger
 
@@ -229,7 +232,7 @@ func (a *Audit) write(c *gin.Context, begun time.Time, status int, client string
 	e := Entry{
 		Time: time.Now().UTC().Truncate(time.Millisecond), Request: c.GetString(guard.RequestID),
 		Client: client, Batch: client != "",
-		Method: methodLabel(c.Request.Method), Route: c.FullPath(), Status: status,
+		Method: methodLabel(c.Request.Method), Route: strings.TrimPrefix(c.FullPath(), a.Prefix), Status: status,
 		Model: cmp.Or(text("model"), c.GetString(answer.ModelKey)), Outcome: text("outcome"),
 		Input: number("prompt_tokens"), Cached: number("cached_tokens"), Output: number("completion_tokens"),
 		Duration: float64(time.Since(begun).Microseconds()) / 1000,

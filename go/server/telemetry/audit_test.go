@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gin-gonic/gin"
 	"github.com/rs/zerolog"
 )
 
@@ -180,5 +182,19 @@ func TestAuditOfPipe(t *testing.T) {
 		if _, err := NewAudit(path, zerolog.Nop()); err == nil {
 			t.Errorf("%s is taken", path)
 		}
+	}
+}
+
+// Routes are those of the API, wherever the server has them.
+func TestAuditPrefix(t *testing.T) {
+	a, path, _ := newAudit(t)
+	a.Prefix = "/llm"
+	gin.SetMode(gin.ReleaseMode)
+	e := gin.New()
+	e.Use(a.Requests())
+	e.Group("/llm").GET("/v1/models/:id", func(*gin.Context) {})
+	e.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/llm/v1/models/x", nil))
+	if b, err := os.ReadFile(path); err != nil || !strings.Contains(string(b), `"route":"/v1/models/:id"`) {
+		t.Errorf("%s %v", b, err)
 	}
 }
