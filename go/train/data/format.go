@@ -354,30 +354,36 @@ func parseCompletion(value jsontext.Value) (x Example, err error) {
 		Prompt     jsontext.Value `json:"prompt"`
 		Completion jsontext.Value `json:"completion"`
 
-		Model         jsontext.Value `json:"model"` // this and the following of a server's own answers; of others they may be anything
-		Vocabulary    jsontext.Value `json:"vocabulary"`
-		PromptIDs     []int32        `json:"prompt_ids"`
-		CompletionIDs []int32        `json:"completion_ids"`
+		Vocabulary    jsontext.Value `json:"vocabulary"` // of a server's own answers, and so are the others; elsewhere they may be anything
+		Model         jsontext.Value `json:"model"`
+		PromptIDs     jsontext.Value `json:"prompt_ids"`
+		CompletionIDs jsontext.Value `json:"completion_ids"`
 	}
 	if err = unmarshal(value, &in); err != nil {
 		return x, err
 	}
 	x, err = answered(in.Prompt, in.Completion, "completion", nil)
-	if err != nil || x.Turns != nil || len(in.PromptIDs) == 0 || len(in.CompletionIDs) == 0 {
+	if err != nil || x.Turns != nil || len(in.Vocabulary) == 0 {
 		return x, err
 	}
-	x.Kept = &Kept{Prompt: in.PromptIDs, Answer: in.CompletionIDs}
+	x.Kept = &Kept{}
 	for _, field := range []struct {
 		name string
 		from jsontext.Value
-		to   *string
-	}{{"model", in.Model, &x.Kept.Model}, {"vocabulary", in.Vocabulary, &x.Kept.Vocabulary}} {
+		to   any
+	}{
+		{"vocabulary", in.Vocabulary, &x.Kept.Vocabulary}, {"model", in.Model, &x.Kept.Model},
+		{"prompt_ids", in.PromptIDs, &x.Kept.Prompt}, {"completion_ids", in.CompletionIDs, &x.Kept.Answer},
+	} {
 		if len(field.from) == 0 {
-			return x, fmt.Errorf("%s: missing, and there are prompt_ids and completion_ids", field.name)
+			return x, fmt.Errorf("%s: missing", field.name)
 		}
 		if err := unmarshal(field.from, field.to); err != nil {
 			return x, fmt.Errorf("%s: %w", field.name, err)
 		}
+	}
+	if len(x.Kept.Prompt) == 0 || len(x.Kept.Answer) == 0 {
+		return x, errors.New("prompt_ids or completion_ids: empty")
 	}
 	return x, nil
 }

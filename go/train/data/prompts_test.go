@@ -49,3 +49,25 @@ func TestPrompts(t *testing.T) {
 		t.Errorf("%+v, %+v", texts, c)
 	}
 }
+
+// Tokens that a server kept are wanted whole, and fields of their names that are of something else are nothing.
+func TestKeptTokens(t *testing.T) {
+	const text = `{"prompt":"a","completion":"b"`
+	for more, want := range map[string]string{
+		`,"model":1,"prompt_ids":"x","completion_ids":[[1]]}`:                            "",
+		`,"vocabulary":"v","model":"m","prompt_ids":[1],"completion_ids":[2]}`:           "",
+		`,"vocabulary":"v","prompt_ids":[1],"completion_ids":[2]}`:                       "model: missing",
+		`,"vocabulary":"v","model":"m","prompt_ids":[],"completion_ids":[2]}`:            "empty",
+		`,"vocabulary":"v","model":"m","prompt_ids":[1],"completion_ids":[2,"x"]}`:       "completion_ids: 1:",
+		`,"vocabulary":"v","model":"m","prompt_ids":[99999999999],"completion_ids":[2]}`: "prompt_ids: 0:",
+		`,"vocabulary":["v"],"model":"m","prompt_ids":[1],"completion_ids":[2]}`:         "vocabulary: ",
+	} {
+		set, err := data.ReadFrom(strings.NewReader(text+more), "kept.jsonl", data.Auto)
+		switch {
+		case want == "" && (err != nil || set.Examples[0].Text != "b" || (set.Examples[0].Kept != nil) != strings.Contains(more, "vocabulary")):
+			t.Errorf("%s: %+v, %v", more, set, err)
+		case want != "" && (err == nil || !strings.HasPrefix(err.Error(), "kept.jsonl:1: ") || !strings.Contains(err.Error(), want)):
+			t.Errorf("%s: error %v, want %q", more, err, want)
+		}
+	}
+}
