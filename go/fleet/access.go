@@ -84,10 +84,25 @@ func (f *Fleet) followKeys(ctx context.Context) {
 		if weak := keys.Weak(); weak != nil {
 			f.log.Warn().Msg(weak.Error() + " before others can reach the server")
 		}
+		f.tellUnknown()
 		if f.c.Server.Batches != nil {
 			f.c.Server.Batches.Share(keys.Len() > 1)
 		}
 	})
+}
+
+// tellUnknown warns of names of models that keys may ask and nothing has: such a key is refused all it asks.
+func (f *Fleet) tellUnknown() {
+	var names []string
+	for _, k := range f.c.Access.keys().All() {
+		names = append(names, k.Account.Limits().Models...)
+	}
+	slices.Sort(names)
+	const most = 20
+	if unknown := f.api.Unknown(slices.Compact(names)); len(unknown) > 0 {
+		f.log.Warn().Strs("models", unknown[:min(len(unknown), most)]).Int("names", len(unknown)).
+			Msg("API keys may ask models of names that nothing has now")
+	}
 }
 
 // called returns what an owner is called: the name of its key, or the beginning of its hash; all where there are no keys.

@@ -355,6 +355,7 @@ func (f *Fleet) Serve(ctx context.Context) error {
 		}
 	}()
 	f.announce()
+	f.tellUnknown()
 	f.host.Ready()
 	if f.c.Ready != nil {
 		go f.c.Ready(f.Addresses())

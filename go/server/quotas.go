@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"net/http"
+	"strings"
 
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/batch"
@@ -29,6 +30,27 @@ func (s *Server) allowed(req *answer.Request, meant catalog.Meant, tuned *batch.
 		return &quota.ModelError{Name: st.Names[0], Want: limits.Models}
 	}
 	return nil
+}
+
+// Unknown returns those of some names by which nothing can be asked now: no model, persona or adapter of a model that is loaded has them. Those of fine-tuned
+// models are their owners', and not told.
+func (s *Server) Unknown(names []string) (unknown []string) {
+	known := map[string]bool{}
+	for _, st := range s.list.Set.List() {
+		for _, name := range st.Names {
+			known[name] = true
+		}
+		m, _ := s.list.Describe(st)
+		for _, a := range m.LoRA.All() {
+			known[a.Name] = true
+		}
+	}
+	for _, name := range names {
+		if !known[name] && !s.list.Has(name) && !strings.HasPrefix(name, tunedPrefix) {
+			unknown = append(unknown, name)
+		}
+	}
+	return unknown
 }
 
 // begin counts a request for a model, before anything is loaded or computed for it.

@@ -221,6 +221,9 @@ func TestPersonaOfKey(t *testing.T) {
 			t.Errorf("%s %s: %d %s", c.path, c.body, status, body)
 		}
 	}
+	if got := s.Server.Unknown([]string{"demo", "mario", "mari", "ft:demo:x:1"}); len(got) != 1 || got[0] != "mari" {
+		t.Errorf("unknown are %q", got)
+	}
 	if n := account.Usage().Sum(quota.Day).Requests; n != 2 {
 		t.Errorf("%d requests are counted", n)
 	}

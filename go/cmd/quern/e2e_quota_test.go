@@ -168,6 +168,9 @@ key-of-models models=other,third
 	statusSoon(t, address, "key-of-new", 200)
 	r, body = ask("key-of-rpd", "/v1/completions", `{"prompt":"Once","max_tokens":1}`)
 	wants(t, r, body, 429, nil)
+	if !s.logged(`"models":["other","third"]`) {
+		t.Error("the log does not tell of models that there are not")
+	}
 	if !s.logged(`"client":"web"`) {
 		t.Error("the log has not the key's name")
 	}
