@@ -32,8 +32,8 @@ func (s *Server) allowed(req *answer.Request, meant catalog.Meant, tuned *batch.
 	return nil
 }
 
-// Unknown returns those of some names by which nothing can be asked now: no model, persona or adapter of a model that is loaded has them. Those of fine-tuned
-// models are their owners', and not told.
+// Unknown returns those of some names by which nothing can be asked now: no model, persona or adapter of a model that is
+// loaded has them. Those of fine-tuned models are their owners', and not told.
 func (s *Server) Unknown(names []string) (unknown []string) {
 	known := map[string]bool{}
 	for _, st := range s.list.Set.List() {
