@@ -36,8 +36,8 @@
  *	ints_add(a, b) ints_muladd(acc, a, b)    the last acc + a * b
  *	ints_sra(a, n)         shifted, with the sign, where MM_FEW is set
  *	    where MM_TWOS is 1: ints_up(a), shifted by 16; ints_twos(acc, a, b, s), acc + (a + b) . s, 2 by 2 int16,
- *	    the low ones of a + b with their highest bits inverted; ints_both(acc, a, b, s), the same of the low halves
- *	    of b and of a; rows_zip16(p, a, b), as rows_zip(), of int16
+ *	    the low ones of a + b with their highest bits inverted; ints_both(acc, a, b, s), the same of the low
+ *	    halves of b and of a; rows_zip16(p, a, b), as rows_zip(), of int16
  *	floats_set1(x) floats_f16(p) floats_of(ints) floats_mul(a, b)
  *	floats_bits(ints)      floats that have these bits
  *	floats_e8m0(p)         2^(e - 128) of 16 bytes

@@ -244,7 +244,7 @@ func parseKey(words []string) (key, error) {
 			k.priority = &n
 		case name == "name":
 			if !plain(value) {
-				return k, fmt.Errorf("name= is not followed by 1 to 64 letters, digits and -_.")
+				return k, fmt.Errorf("name= is not followed by 1 to 64 of letters, digits and the signs . _ -")
 			}
 			if _, err := hex.DecodeString(value); err == nil && len(value) == 2*nameBytes {
 				return k, fmt.Errorf("name= is followed by %d hexadecimal digits, as keys without a name are called, want another", 2*nameBytes)
