@@ -25,8 +25,8 @@ const (
 )
 
 const (
-	trainingSteps = 3
-	repeats       = 4 // of the tokens in the longer of two texts, which then has more than a block of keys
+	trainingSteps = 2
+	repeats       = 3 // of the tokens in the longer of two texts, which then has more than a block of keys
 )
 
 // Train trains a model on the tokens, repeated and once, and returns a row with a hash of the numbers after some steps. It
