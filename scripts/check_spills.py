@@ -31,7 +31,7 @@ LIMITS = {
         "matmul_avx2.c": 12,
         "matmul_avxvnni.c": 22,
         "matmul_avx512.c": 2,
-        "matmul_avx512vnni.c": 1,
+        "matmul_avx512vnni.c": 5,
         "matmul_avx512bf16.c": 1,
         "float_avx2.c": 12,
         "float_avx512.c": 16,
