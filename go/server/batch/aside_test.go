@@ -81,6 +81,7 @@ func TestOwnerAside(t *testing.T) {
 		s, first := open(t, quota, line("a", `{}`))
 		second := begin(t, s, line("b", `{}`))
 		var times []time.Duration
+		var mu sync.Mutex // of gone and times
 		gone := false
 		begun := time.Now()
 		r := Runner{Store: s, Width: 1, Log: func(_ string, err error) { t.Error(err) },
@@ -88,12 +89,16 @@ func TestOwnerAside(t *testing.T) {
 				if owner != "me" {
 					t.Errorf("asked of %q", owner)
 				}
+				mu.Lock()
+				defer mu.Unlock()
 				if gone {
 					return time.Hour
 				}
 				return 0
 			},
 			Do: func(ctx context.Context, _, _ string, _ []byte) Answer {
+				mu.Lock()
+				defer mu.Unlock()
 				times = append(times, time.Since(begun).Truncate(time.Second))
 				gone = len(times) == 2
 				return Answer{Status: http.StatusTooManyRequests, Over: true, Retry: time.Second}
@@ -102,9 +107,11 @@ func TestOwnerAside(t *testing.T) {
 		done := make(chan struct{})
 		go func() { defer close(done); r.Run(ctx) }()
 		time.Sleep(time.Hour)
+		mu.Lock()
 		if len(times) != 2 || times[1] != asideLeast {
 			t.Errorf("sent at %v", times)
 		}
+		mu.Unlock()
 		time.Sleep(24 * time.Hour)
 		for _, id := range []string{first.ID, second.ID} {
 			if b, err := s.Batch("me", id); err != nil || b.Status != "expired" {

@@ -5,13 +5,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
-// followed is keys of a file that is followed, and what was told of it.
-func followed(t *testing.T, text string, strong bool) (k *Keys, path string, told *[]string) {
+// followed is keys of a file that is followed, and what was told of it since it was last asked.
+func followed(t *testing.T, text string, strong bool) (k *Keys, path string, told func() []string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "keys")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -24,7 +25,15 @@ func followed(t *testing.T, text string, strong bool) (k *Keys, path string, tol
 	if err := k.AddFile(path); err != nil {
 		t.Fatal(err)
 	}
-	told = &[]string{}
+	var mu sync.Mutex
+	var lines []string
+	told = func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		all := lines
+		lines = nil
+		return all
+	}
 	ctx, end := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
@@ -34,7 +43,9 @@ func followed(t *testing.T, text string, strong bool) (k *Keys, path string, tol
 			if err != nil {
 				said = err.Error()
 			}
-			*told = append(*told, said)
+			mu.Lock()
+			defer mu.Unlock()
+			lines = append(lines, said)
 		})
 	}()
 	t.Cleanup(func() { end(); <-done })
@@ -67,15 +78,15 @@ func TestFollow(t *testing.T) {
 			if got := strings.Join(accepted(k, "by-a-flag", "first-key", "second-key", "third-key", "weak"), " "); got != want {
 				t.Errorf("the keys are %s, want %s", got, want)
 			}
-			if len(*told) != len(said) {
-				t.Fatalf("told %q, want %q", *told, said)
+			lines := told()
+			if len(lines) != len(said) {
+				t.Fatalf("told %q, want %q", lines, said)
 			}
 			for i, want := range said {
-				if !strings.Contains((*told)[i], want) {
-					t.Errorf("told %q, want %q", (*told)[i], want)
+				if !strings.Contains(lines[i], want) {
+					t.Errorf("told %q, want %q", lines[i], want)
 				}
 			}
-			*told = nil
 		}
 		wait(3)
 		check("by-a-flag first-key")
@@ -116,8 +127,9 @@ func TestFollowStrong(t *testing.T) {
 			t.Fatal(err)
 		}
 		wait(2)
-		if got := accepted(k, "first-key", "weak", "third-key"); len(got) != 1 || len(*told) != 1 || !strings.Contains((*told)[0], "line 1: it has 4 characters") {
-			t.Errorf("accepted %q, told %q", got, *told)
+		lines := told()
+		if got := accepted(k, "first-key", "weak", "third-key"); len(got) != 1 || len(lines) != 1 || !strings.Contains(lines[0], "line 1: it has 4 characters") {
+			t.Errorf("accepted %q, told %q", got, lines)
 		}
 	})
 }
@@ -132,7 +144,7 @@ func TestFollowRoles(t *testing.T) {
 			}
 			wait(3)
 			if app, ok := k.Check("app-key"); !ok || app.Admin || app.Priority != 0 || !k.LostRoles() || len(accepted(k, "root-key")) > 0 {
-				t.Errorf("%q: %+v %v, told %q", text, app, ok, *told)
+				t.Errorf("%q: %+v %v, told %q", text, app, ok, told())
 			}
 		}
 		if flag, _ := k.Check("by-a-flag"); flag.Admin {
@@ -143,7 +155,7 @@ func TestFollowRoles(t *testing.T) {
 		}
 		wait(3)
 		if app, _ := k.Check("app-key"); !app.Admin || k.LostRoles() {
-			t.Errorf("%+v, told %q", app, *told)
+			t.Errorf("%+v, told %q", app, told())
 		}
 	})
 }
