@@ -40,10 +40,10 @@ static inline int64_t x16_before(int type, int64_t b)
 	return x16_d_apart(type) ? b % 2 * X16_D : 0;
 }
 
-/* A d that is apart, relative to the struct, which has `bytes`, of super-block b. */
-static inline int64_t x16_d_at(int64_t bytes, int64_t b)
+/* A d that is apart, relative to the struct, which has `size` bytes, of super-block b. */
+static inline int64_t x16_d_at(int64_t size, int64_t b)
 {
-	return b % 2 ? -X16_D : bytes;
+	return b % 2 ? -X16_D : size;
 }
 
 /* Q4_K. Line 8p + g: word 16p + g in the low nibbles, 16p + 8 + g in the high ones. */
