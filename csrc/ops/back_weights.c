@@ -223,21 +223,6 @@ static int embed_check(const struct plan *p, const struct qn_op *o)
 	       ((op->index >= QN_INDEX_TOK && op->index <= QN_INDEX_FIRST) || op->index == QN_INDEX_TEXT);
 }
 
-/* The row of the table that token t looked up, as embed does. */
-static int64_t row_of(const struct qn_batch *b, int32_t index, int64_t t)
-{
-	switch (index) {
-	case QN_INDEX_TOK:
-		return b->tok[t];
-	case QN_INDEX_POS:
-		return b->pos[t];
-	case QN_INDEX_TEXT:
-		return b->second[b->seq[t]] > 0 && b->pos[t] >= b->second[b->seq[t]];
-	default:
-		return 0;
-	}
-}
-
 static void embed_run(struct run *c, const struct qn_op *o)
 {
 	const struct qn_back_embed *op = &o->back_embed;
@@ -249,7 +234,7 @@ static void embed_run(struct run *c, const struct qn_op *o)
 		const int64_t at = i * NARROW, n = op->n_col - at < NARROW ? op->n_col - at : NARROW;
 
 		for (int64_t t = 0; t < b->n_tok; t++) {
-			float *row = op->d_table + row_of(b, op->index, t) * op->n_col;
+			float *row = op->d_table + batch_row(b, op->index, t) * op->n_col;
 
 			qn_kernels.add_scaled(row + at, buf_row(c, op->src, t) + at, op->scale, n);
 		}

@@ -22,23 +22,6 @@ static size_t embed_scratch(const struct qn_op *o)
 	return op->add ? sizeof(float) * (size_t)op->table.n_in : 0;
 }
 
-/* The row of the table that token t looks up. */
-static int64_t row_of(const struct qn_batch *b, enum qn_index index, int64_t t)
-{
-	switch (index) {
-	case QN_INDEX_TOK:
-		return b->tok[t];
-	case QN_INDEX_POS:
-		return b->pos[t];
-	case QN_INDEX_OWN:
-		return b->pos[t] - b->source[b->seq[t]];
-	case QN_INDEX_TEXT:
-		return b->second[b->seq[t]] > 0 && b->pos[t] >= b->second[b->seq[t]];
-	default:
-		return 0;
-	}
-}
-
 static void embed_run(struct run *c, const struct qn_op *o)
 {
 	const struct qn_embed *op = &o->embed;
@@ -48,7 +31,8 @@ static void embed_run(struct run *c, const struct qn_op *o)
 	for (int64_t t = n * c->ith / c->nth; t < n * (c->ith + 1) / c->nth; t++) {
 		float *y = buf_row(c, op->dst, t), *x = op->add ? (float *)c->scratch : y;
 
-		qn_dequantize(m->type, x, (const uint8_t *)m->data + row_of(c->batch, op->index, t) * bytes, m->n_in);
+		qn_dequantize(m->type, x, (const uint8_t *)m->data + batch_row(c->batch, op->index, t) * bytes,
+		              m->n_in);
 		if (op->scale != 1)
 			qn_kernels.scale_rows(x, x, op->scale, NULL, m->n_in);
 		if (op->add)

@@ -76,6 +76,23 @@ static inline uint8_t *kv_part(const struct run *c, const struct qn_place *at, i
 	return (uint8_t *)g->data + block * g->unit_bytes + at->offset;
 }
 
+/* The row of a table that token t looks up by an index. */
+static inline int64_t batch_row(const struct qn_batch *b, enum qn_index index, int64_t t)
+{
+	switch (index) {
+	case QN_INDEX_TOK:
+		return b->tok[t];
+	case QN_INDEX_POS:
+		return b->pos[t];
+	case QN_INDEX_OWN:
+		return b->pos[t] - b->source[b->seq[t]];
+	case QN_INDEX_TEXT:
+		return b->second[b->seq[t]] > 0 && b->pos[t] >= b->second[b->seq[t]];
+	default:
+		return 0;
+	}
+}
+
 /* The state at `at` of token t's sequence before or after the batch; NULL: zeros. */
 static inline float *batch_state(const struct qn_batch *b, const struct qn_place *at, int64_t t, int after)
 {
