@@ -226,32 +226,17 @@ func (h *freshHead) output(f *File, cfg *Config, ids []int32) error {
 	if norm, ok := f.GGUF.Tensor("output_norm.weight"); ok && norm.Elems() == uint64(n) {
 		h.rows["output_norm.weight"] = func(do func(int, []float32) error) error { return eachRows(norm, do) }
 	}
-	if ids == nil {
-		h.add("output.weight", func(do func(int, []float32) error) error {
-			all := *t
-			all.Dims = []uint64{uint64(n), uint64(cfg.NVocab)}
-			return eachRows(&all, do)
-		}, uint64(n), uint64(cfg.NVocab))
-		return nil
-	}
-	if len(ids) == 0 || ids[0] < 0 || int(ids[len(ids)-1]) >= cfg.NVocab {
-		return fmt.Errorf("%d tokens to guess among, of a vocabulary of %d", len(ids), cfg.NVocab)
-	}
-	h.add("output.weight", func(do func(int, []float32) error) error {
-		row, of := kernel.RowBytes(typeOf(t), n), make([]float32, n)
-		for i, id := range ids {
-			if err := kernel.Dequantize(typeOf(t), of, t.Data[int(id)*row:(int(id)+1)*row]); err != nil {
-				return unsupported(t, err)
-			}
-			if err := finite(of); err != nil {
-				return fmt.Errorf("tensor %q: %w", t.Name, err)
-			}
-			if err := do(i*n, of); err != nil {
-				return err
-			}
+	count, which := cfg.NVocab, func(i int) int { return i }
+	if ids != nil {
+		if len(ids) == 0 || ids[0] < 0 || int(ids[len(ids)-1]) >= cfg.NVocab {
+			return fmt.Errorf("%d tokens to guess among, of a vocabulary of %d", len(ids), cfg.NVocab)
 		}
+		count, which = len(ids), func(i int) int { return int(ids[i]) }
+	}
+	h.add("output.weight", func(do func(int, []float32) error) error { return theseRows(t, count, which, do) }, uint64(n), uint64(count))
+	if ids == nil {
 		return nil
-	}, uint64(n), uint64(len(ids)))
+	}
 	data := make([]byte, 0, 8*len(ids))
 	for _, id := range ids {
 		data = binary.LittleEndian.AppendUint64(data, uint64(id))

@@ -340,14 +340,20 @@ const wholeRows = 1 << 16
 
 // eachRows calls do with some rows of a tensor at a time as floats, and the number of the first of them.
 func eachRows(t *gguf.Tensor, do func(first int, rows []float32) error) error {
+	return theseRows(t, int(t.Elems()/t.Dims[0]), func(i int) int { return i }, do)
+}
+
+// theseRows is eachRows of a matrix whose row i is row which(i) of the tensor.
+func theseRows(t *gguf.Tensor, count int, which func(i int) int, do func(first int, rows []float32) error) error {
 	n := int(t.Dims[0])
-	row, count := kernel.RowBytes(typeOf(t), n), int(t.Elems())/n
+	row := kernel.RowBytes(typeOf(t), n)
 	some := min(max(wholeRows/n, 1), count)
 	y := make([]float32, some*n)
 	for i := 0; i < count; i += some {
 		rows := y[:min(some, count-i)*n]
 		for r := range len(rows) / n {
-			if err := kernel.Dequantize(typeOf(t), rows[r*n:(r+1)*n], t.Data[(i+r)*row:(i+r+1)*row]); err != nil {
+			from := which(i+r) * row
+			if err := kernel.Dequantize(typeOf(t), rows[r*n:(r+1)*n], t.Data[from:from+row]); err != nil {
 				return unsupported(t, err)
 			}
 		}
