@@ -45,17 +45,17 @@ func (w *weights) Squares(name, norm string) ([]float64, error) {
 	return m.squares.rows, nil
 }
 
-// sample is the maximum number of columns, in the middle of a row, whose mean square is computed. The results
+// sampleCols is the maximum number of columns, in the middle of a row, whose mean square is computed. The results
 // are rounded to powers of two, and reading all columns would take longer than packing.
-const sample = 256
+const sampleCols = 256
 
 // read processes whole rows of x from number `first` on, on all CPUs. Rows that other ranks have stay 0.
 func (s *squares) read(x *matrix, first int, rows []byte) error {
 	if s.rows == nil {
 		s.rows = make([]float64, x.asked().Out)
 	}
-	from := (x.In - 1) / sample / 2 * sample
-	to := min(from+sample, x.In)
+	from := (x.In - 1) / sampleCols / 2 * sampleCols
+	to := min(from+sampleCols, x.In)
 	var norm []float32
 	if s.norm != nil {
 		norm = s.norm.v[from:to]

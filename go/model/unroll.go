@@ -7,6 +7,7 @@ import (
 
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/model/nn"
+	"github.com/quern-llm/quern/go/sample"
 )
 
 // HeadSteps is how many tokens in a row a head learns to guess: from its second on it is given what it made itself, as in use
@@ -483,16 +484,6 @@ func (t *Trainer) unrolledLosses(back bool, stop *kernel.Stop) ([][]float64, err
 	return sums, allFinite(sums)
 }
 
-// largest returns the first of the largest numbers.
-func largest(x []float32) (at int32) {
-	for i, v := range x {
-		if v > x[at] {
-			at = int32(i)
-		}
-	}
-	return at
-}
-
 var errNotUnrolled = errors.New("no head is trained")
 
 // Guessed returns which tokens of a text a head guesses, for each of HeadSteps steps, given that those before them were right:
@@ -527,7 +518,7 @@ func (t *Trainer) Guessed(text Text, stop *kernel.Stop) ([][]bool, error) {
 			for i, a := range some {
 				id := text.Tokens[int(a)+2+k]
 				row, ok := u.row(id)
-				right[k][int(a)+2+k] = ok && largest(t.bufs.Row(u.logits, i)[:u.nVocab]) == row
+				right[k][int(a)+2+k] = ok && sample.Likeliest(t.bufs.Row(u.logits, i)[:u.nVocab]) == row
 			}
 		}
 	}
