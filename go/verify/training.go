@@ -2,11 +2,8 @@ package verify
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/quern-llm/quern/go/engine"
@@ -71,13 +68,8 @@ func Train(ctx context.Context, name string, f *model.File, what string, tokens 
 			return r, err
 		}
 	}
-	sum := sha256.New()
-	for _, x := range tuned.Numbers() {
-		var b [4]byte
-		binary.LittleEndian.PutUint32(b[:], math.Float32bits(x))
-		sum.Write(b[:])
-	}
-	r.Logits = hex.EncodeToString(sum.Sum(nil))
+	sum := hashOf(tuned.Numbers())
+	r.Logits = hex.EncodeToString(sum[:])
 	return r, nil
 }
 
