@@ -2,9 +2,7 @@ package engine
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -161,23 +159,7 @@ func TestStormOfParts(t *testing.T) {
 func stormOfParts(t *testing.T, l *Loop, all []*stormed) {
 	t.Helper()
 	before := l.Status()
-	var wg sync.WaitGroup
-	for _, s := range all {
-		_, sink := submit(t, l, s.request(nil))
-		wg.Go(func() { sink.said(t, s.name, s.want, s.finish) })
-	}
-	for w := range 4 {
-		wg.Go(func() {
-			rng := rand.New(rand.NewPCG(uint64(w), 3))
-			for range 8 {
-				ticket, sink := submit(t, l, all[rng.IntN(len(all))].request(nil))
-				time.Sleep(time.Duration(rng.IntN(20000)) * time.Microsecond)
-				ticket.Cancel()
-				sink.wait(t)
-			}
-		})
-	}
-	wg.Wait()
+	stormOn(t, l, all, nil)
 	after := l.Status()
 	passes := int64(after.Counts.Passes - before.Counts.Passes)
 	// A pass as a whole has one exchange from rank to rank, and one for its logits.

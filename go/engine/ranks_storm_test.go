@@ -114,6 +114,28 @@ func stormOf(t *testing.T, path string, c Config, file, name string, prompt []in
 	return all
 }
 
+// stormOn runs all requests at once, beside others that are cancelled, and checks their texts.
+func stormOn(t *testing.T, l *Loop, all []*stormed, a *Adapter) {
+	t.Helper()
+	var wg sync.WaitGroup
+	for _, s := range all {
+		_, sink := submit(t, l, s.request(a))
+		wg.Go(func() { sink.said(t, s.name, s.want, s.finish) })
+	}
+	for w := range 4 {
+		wg.Go(func() {
+			rng := rand.New(rand.NewPCG(uint64(w), 3))
+			for range 8 {
+				ticket, sink := submit(t, l, all[rng.IntN(len(all))].request(a))
+				time.Sleep(time.Duration(rng.IntN(20000)) * time.Microsecond)
+				ticket.Cancel()
+				sink.wait(t)
+			}
+		})
+	}
+	wg.Wait()
+}
+
 // storms runs all requests at once on ranks, twice, and checks their texts.
 func storms(t *testing.T, path string, c Config, file string, all []*stormed) {
 	t.Helper()
@@ -127,23 +149,7 @@ func storms(t *testing.T, path string, c Config, file string, all []*stormed) {
 		t.Fatal(err)
 	}
 	for round := range 2 {
-		var wg sync.WaitGroup
-		for _, s := range all {
-			_, sink := submit(t, l, s.request(a))
-			wg.Go(func() { sink.said(t, s.name, s.want, s.finish) })
-		}
-		for w := range 4 {
-			wg.Go(func() {
-				rng := rand.New(rand.NewPCG(uint64(w), 3))
-				for range 8 {
-					ticket, sink := submit(t, l, all[rng.IntN(len(all))].request(a))
-					time.Sleep(time.Duration(rng.IntN(20000)) * time.Microsecond)
-					ticket.Cancel()
-					sink.wait(t)
-				}
-			})
-		}
-		wg.Wait()
+		stormOn(t, l, all, a)
 		if round == 0 {
 			if err := l.Sleep(); err != nil {
 				t.Fatal(err)

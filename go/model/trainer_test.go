@@ -229,6 +229,16 @@ func TestGradientOfEveryArchitecture(t *testing.T) {
 // llamaFile is a model of two layers, of several quantized types.
 var llamaFile = filepath.Join(golden, "tiny-llama-mixed.gguf")
 
+// gradientBytes returns the loss of some texts and its gradient, to compare.
+func gradientBytes(t *testing.T, tr *Trainer) []byte {
+	t.Helper()
+	loss, err := tr.Gradient(someTexts(tr.m.Config), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Appendf(nil, "%x %x", loss, tr.Adapter.Gradient())
+}
+
 // sameEverywhere compares what is computed with each instruction set, by one thread and by several.
 func sameEverywhere(t *testing.T, what string, compute func(threads int) []byte) {
 	t.Helper()

@@ -163,22 +163,31 @@ func TestTwelve(t *testing.T) {
 	}
 }
 
-// Packing reads weights of BF16 twice: progress is of both times, and either can be ended.
-func TestPackTwice(t *testing.T) {
-	defer func(pays func() bool) { twelvePays = pays }(twelvePays)
+// toPack opens a small model of BF16, of whose matrices those with the ending do not fit 12 bits, and threads that pack it, to 12
+// bits until the test ends.
+func toPack(t *testing.T, wide string) (*File, *kernel.Pool) {
+	t.Helper()
+	before := twelvePays
+	t.Cleanup(func() { twelvePays = before })
 	twelvePays = func() bool { return true }
 	d := read(t, "tiny-llama-f32.gguf")
-	brainFloats(d, "ffn_up.weight")
+	brainFloats(d, wide)
 	f, err := OpenFile(d.write(t, "bf16.gguf"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
+	t.Cleanup(func() { f.Close() })
 	pool, err := kernel.NewPool(1, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer pool.Close()
+	t.Cleanup(pool.Close)
+	return f, pool
+}
+
+// Packing reads weights of BF16 twice: progress is of both times, and either can be ended.
+func TestPackTwice(t *testing.T) {
+	f, pool := toPack(t, "ffn_up.weight")
 	var all, last uint64
 	o := Options{Pack: pool.PackInto, Budget: mem.NewBudget(1<<28, "test"), Progress: func(done, total uint64) {
 		if done < last || done > total || all != 0 && total != all {
@@ -203,20 +212,7 @@ func TestPackTwice(t *testing.T) {
 
 // A packed file whose panels in 12 bits are any bytes is no reason to read or write elsewhere.
 func TestTwelveOfAnyBytes(t *testing.T) {
-	defer func(pays func() bool) { twelvePays = pays }(twelvePays)
-	twelvePays = func() bool { return true }
-	d := read(t, "tiny-llama-f32.gguf")
-	brainFloats(d, "")
-	f, err := OpenFile(d.write(t, "bf16.gguf"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	pool, err := kernel.NewPool(1, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pool.Close()
+	f, pool := toPack(t, "")
 	var out bytes.Buffer
 	if _, err := Pack(&out, f, Options{Pack: pool.PackInto, Budget: mem.NewBudget(1<<28, "test")}); err != nil {
 		t.Fatal(err)

@@ -343,15 +343,7 @@ func TestBenchCurve(t *testing.T) {
 	path := tinyModel(t)
 	measured := func(args ...string) []byte {
 		t.Helper()
-		cmd := newBenchCommand()
-		cmd.SetArgs(doubleDashes(cmd, append([]string{"--curve", "-m", path, "-r", "3", "-t", "1", "--no-roofline"}, args...)))
-		var out bytes.Buffer
-		cmd.SetOut(&out)
-		cmd.SetErr(io.Discard)
-		if err := cmd.ExecuteContext(context.Background()); err != nil {
-			t.Fatal(err)
-		}
-		return out.Bytes()
+		return benched(t, append([]string{"--curve", "-m", path, "-r", "3", "-t", "1", "--no-roofline"}, args...)...)
 	}
 	var rows []bench.CurveResult
 	if err := json.Unmarshal(measured("-o", "json", "-p", "8,3,700", "-d", "0,5"), &rows); err != nil {

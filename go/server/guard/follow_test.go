@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// followed is keys of a file that is followed, and what was told of it since it was last asked.
-func followed(t *testing.T, text string, strong bool) (k *Keys, path string, told func() []string) {
+// keysOf is a key by a flag, and those of a file with a text.
+func keysOf(t *testing.T, text string) (k *Keys, path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "keys")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -25,6 +25,13 @@ func followed(t *testing.T, text string, strong bool) (k *Keys, path string, tol
 	if err := k.AddFile(path); err != nil {
 		t.Fatal(err)
 	}
+	return k, path
+}
+
+// followed is keys of a file that is followed, and what was told of it since it was last asked.
+func followed(t *testing.T, text string, strong bool) (k *Keys, path string, told func() []string) {
+	t.Helper()
+	k, path = keysOf(t, text)
 	var mu sync.Mutex
 	var lines []string
 	told = func() []string {

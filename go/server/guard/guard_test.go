@@ -115,17 +115,7 @@ func TestRoles(t *testing.T) {
 			"by-a-flag": {Weight: 1}, "one-of-file": {Admin: true, Priority: 1000, Weight: 2}, "other-of-file": {Priority: 7, Weight: 0.5}, "third-of-file": {Admin: true, Priority: -1, Weight: 1},
 		}},
 	} {
-		path := filepath.Join(t.TempDir(), "keys")
-		if err := os.WriteFile(path, []byte(tt.file), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		k, err := NewKeys([]string{"by-a-flag"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := k.AddFile(path); err != nil {
-			t.Fatal(err)
-		}
+		k, _ := keysOf(t, tt.file)
 		for text, want := range tt.want {
 			want.Name = digest(text)[7:15]
 			got, ok := k.Check(text)
