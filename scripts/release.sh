@@ -2,8 +2,9 @@
 # What is published, into dist/:
 #
 #	scripts/release.sh image [VERSION]   a container image of bin/quern, checked
-#	scripts/release.sh all [VERSION]     archives, libraries, packages for Python and Node, images, bills of materials,
-#	                                     checksums for amd64 and arm64
+#	scripts/release.sh deb [VERSION]     a package for Debian and Ubuntu of bin/quern, checked
+#	scripts/release.sh all [VERSION]     archives, libraries, packages for Debian, Python and Node, images, bills of
+#	                                     materials, checksums for amd64 and arm64
 #
 # The same commit gives the same bytes, with the same compilers.
 set -euo pipefail
@@ -55,6 +56,9 @@ library() {
 		-C build/release-lib -c "$name-lib" | gzip -9n >"dist/$name-lib.tar.gz"
 }
 
+# package BINARY ARCH: for Debian.
+package() { scripts/release/deb.sh build "$1" "$2" "$version" build/release; }
+
 # publish BINARY ARCH [DOCS]
 publish() { "$tool" -binary "$1" -arch "$2" -version "$version" -docs "${3:-}"; }
 
@@ -63,20 +67,28 @@ image)
 	publish bin/quern "$native"
 	"$tool" -check -arch "$native" -version "$version"
 	;;
+deb)
+	pages
+	package bin/quern "$native"
+	scripts/release/deb.sh check "dist/quern-$version-linux-$native.deb"
+	exit
+	;;
 all)
 	rm -rf dist
 	pages
 	library bin/quern "$native"
+	package bin/quern "$native"
 	publish bin/quern "$native" build/release
 	"$tool" -check -arch "$native" -version "$version"
 	if [[ $native == amd64 ]]; then
 		binary=$(cross arm64)
 		library "$binary" arm64
+		package "$binary" arm64
 		publish "$binary" arm64 build/release
 	fi
 	;;
 *)
-	echo "release: $what: want image or all" >&2
+	echo "release: $what: want image, deb or all" >&2
 	exit 2
 	;;
 esac

@@ -56,6 +56,11 @@ if command -v aarch64-linux-gnu-gcc >/dev/null && command -v qemu-aarch64 >/dev/
 	arm=1
 	ahead "program, bits and C, Arm under QEMU" scripts/outside.sh arm64
 fi
+deb=
+if scripts/release/deb.sh able; then
+	deb=1
+	ahead "the package for Debian" scripts/release.sh deb
+fi
 stage "bin/quern is static" static
 stage "the image of bin/quern" scripts/release.sh image
 stage "C kernels, native" scripts/check.sh build/csrc/check
@@ -122,5 +127,10 @@ if [[ $arm ]]; then
 	finish "program, bits and C, Arm under QEMU"
 else
 	skip "Arm under QEMU" "no aarch64-linux-gnu-gcc or no qemu-aarch64"
+fi
+if [[ $deb ]]; then
+	finish "the package for Debian"
+else
+	unable "the package for Debian" "not root, no dpkg-deb, or a system without overlays"
 fi
 summary
