@@ -102,7 +102,7 @@ func CrossOrigin(o *Origins) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		headers.HandlerFunc(c.Writer, c.Request)
 		if c.Request.Method == http.MethodOptions {
-			c.AbortWithStatus(http.StatusNoContent)
+			c.AbortWithStatus(http.StatusOK) // as llama-server does: its clients ask for no other
 			return
 		}
 		from := c.GetHeader("Origin")
