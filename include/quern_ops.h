@@ -296,7 +296,8 @@ struct qn_align {
  * do those of each heads.n-th of mat[i]'s rows.
  *
  * Where bit i of adapted is set, rows of buffer delta from column delta_col[i] on are added to y before the bias: what
- * QN_OP_ADAPT computed. Not QN_ROWS_HEAD.
+ * QN_OP_ADAPT computed. Before that, where gain_col[i] is not 0, y becomes (1 + g) y, with g in its columns. Not
+ * QN_ROWS_HEAD.
  */
 struct qn_matmul {
 	struct qn_mat mat[3];
@@ -310,12 +311,17 @@ struct qn_matmul {
 	float softcap, limit; /* 0: none */
 	int32_t limit_fn;
 	int32_t adapted, delta, delta_col[3];
+	int32_t gain_col[3]; /* of delta; 0: none */
 };
 
-/* What one adapter adds to the products of a matrix: scale * B (A x). */
+/*
+ * What one adapter adds to the products of a matrix: scale * B (A x), and, with gain, that share of the product itself,
+ * which each row of the matrix has (Liu et al. 2024, "DoRA").
+ */
 struct qn_low_rank {
 	struct qn_mat a, b; /* [rank][n_in] and [n_out][rank], of floats; a.data is NULL where there is nothing */
 	float scale;
+	const float *gain; /* [n_out padded to 16]; NULL: none */
 };
 
 #define QN_RANK_MAX 1024
@@ -324,13 +330,15 @@ struct qn_low_rank {
  * QN_OP_ADAPT: n_col columns of dst = scale * the sum over the adapters of a row's sequence, in their order, of
  * adapter_scale * low[adapter].scale * B (A x), or that added to dst. A and B are QN_X16, and with QN_ROWS_PAIR there
  * are n_expert of each. by_token: A x is row tok[t] of A instead, which is QN_ROWS. Where a row has no adapters, dst
- * gets -0, which changes no number that it is added to, or, with add, stays.
+ * gets -0, which changes no number that it is added to, or, with add, stays. Where gain_col is not 0, n_col columns of
+ * dst.buf from there on = the sum of adapter_scale * low[adapter].gain. Not with add, by_token, or QN_ROWS_PAIR.
  */
 struct qn_adapt {
 	const struct qn_low_rank *low; /* [n_low] */
 	struct qn_cols dst;
 	int32_t act;     /* x: activations of QN_ACT_F32; not by_token */
 	int32_t reduced; /* of QN_ACT_F32, for A x */
+	int32_t gain_col; /* 0: none */
 	int32_t n_col, n_low;
 	int32_t by_token;
 	int32_t add;

@@ -6,6 +6,7 @@ Needs torch, transformers, peft, gguf and accelerate in the environment of PYTHO
 
     model               a GGUF file of F32 weights, of a Llama, Qwen 2 or Qwen 3
     rank alpha          of the adapter; rank 0: all weights are trained
+    dora                whether it has magnitudes
     start               GGUF: the numbers at the beginning
     gradient one        GGUF: what the engine says is the gradient of the mean loss there, and the numbers after a step
     texts               [{"tokens", "weights"}], of which each step takes all, each by itself
@@ -56,6 +57,8 @@ def name_in_torch(name):
     if parts[0] != "blk":
         return f"{WHOLE[parts[0]]}.{parts[1]}"
     at = f"model.layers.{parts[1]}.{MATRICES[parts[2]]}."
+    if parts[-1] == "lora_m":
+        return f"base_model.model.{at}lora_magnitude_vector.default.weight"
     if parts[-1] in ("lora_a", "lora_b"):
         return f"base_model.model.{at}lora_{parts[-1][-1].upper()}.default.weight"
     return at + parts[3]
@@ -97,6 +100,7 @@ def main():
             r=case["rank"],
             lora_alpha=case["alpha"],
             lora_dropout=0.0,
+            use_dora=case["dora"],
             target_modules=[MATRICES[w].split(".")[-1] for w in words],
         )
         model = get_peft_model(model, config)
@@ -116,7 +120,10 @@ def main():
         with torch.no_grad():
             for n, p in ours.items():
                 p.copy_(start[n])
-        return torch.optim.AdamW(ours.values(), lr=case["rate"], weight_decay=case["decay"])
+        magnitudes = [p for n, p in ours.items() if n.endswith("lora_m")]  # which do not decay here
+        others = [p for n, p in ours.items() if not n.endswith("lora_m")]
+        groups = [{"params": others}, {"params": magnitudes, "weight_decay": 0.0}]
+        return torch.optim.AdamW([g for g in groups if g["params"]], lr=case["rate"], weight_decay=case["decay"])
 
     optimiser = begin()
     for n, p in ours.items():

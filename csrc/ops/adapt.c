@@ -15,7 +15,7 @@ struct span {
 	const struct qn_low_rank *low; /* NULL: no adapter */
 	int64_t row, e;
 	int n;
-	float scale;
+	float scale, by; /* of B (A x), and of gains */
 };
 
 /* The rows of an operation, as they are taken one after the other. */
@@ -49,7 +49,8 @@ static struct span row_span(const struct rows *r, int64_t i)
 
 	if (number >= 0 && number < op->adapt.n_low && op->adapt.low[number].a.data) {
 		s.low = &op->adapt.low[number];
-		s.scale = op->adapt.scale * (b->adapter_scale[k] * s.low->scale);
+		s.by = b->adapter_scale[k];
+		s.scale = op->adapt.scale * (s.by * s.low->scale);
 	}
 	return s;
 }
@@ -69,7 +70,7 @@ static struct span next_span(struct rows *r)
 	while (s.n < most && r->at < r->n) {
 		const struct span other = row_span(r, r->at);
 
-		if (other.low != s.low || other.scale != s.scale)
+		if (other.low != s.low || other.scale != s.scale || other.by != s.by)
 			break;
 		s.n++;
 		r->at++;
@@ -123,7 +124,7 @@ static void reduce(struct run *c, const struct qn_op *op, const struct span *s, 
 		put(c, op, s->row + i, p * QN_PANEL, x + i * QN_PANEL, QN_PANEL);
 }
 
-/* Panel p of a span's B (A x), added to dst. */
+/* Panel p of a span's B (A x), added to dst, and of its gains. */
 static void expand(struct run *c, const struct qn_op *op, const struct span *s, int64_t p)
 {
 	_Alignas(64) float tile[QN_TILE_MAX * QN_PANEL];
@@ -133,6 +134,13 @@ static void expand(struct run *c, const struct qn_op *op, const struct span *s, 
 
 	product(tile, &s->low->b, s->e, p, x, op_rows(c, op), s->n);
 	qn_kernels.store_tile(y, c->bufs[op->adapt.dst.buf].width, tile, NULL, s->scale, s->n, 1);
+	if (!s->low->gain)
+		return;
+	for (int i = 0; i < s->n; i++) {
+		float *g = buf_row(c, op->adapt.dst.buf, s->row + i) + op->adapt.gain_col + p * QN_PANEL;
+
+		qn_kernels.add_scaled(g, s->low->gain + p * QN_PANEL, s->by, QN_PANEL);
+	}
 }
 
 static int64_t items(const struct qn_op *op, const struct span *s, int second)
@@ -172,10 +180,12 @@ static void clear(struct run *c, const struct qn_op *op)
 	const int64_t n = op_rows(c, op), width = ((int64_t)op->adapt.n_col + QN_PANEL - 1) / QN_PANEL * QN_PANEL;
 
 	for (int64_t i = n * c->ith / c->nth; i < n * (c->ith + 1) / c->nth; i++) {
-		float *y = cols_row(c, op->adapt.dst, i);
+		float *y = cols_row(c, op->adapt.dst, i), *g = buf_row(c, op->adapt.dst.buf, i) + op->adapt.gain_col;
 
 		for (int64_t j = 0; j < width; j++)
 			y[j] = -0.0f;
+		for (int64_t j = 0; op->adapt.gain_col && j < width; j++)
+			g[j] = -0.0f;
 	}
 }
 
@@ -204,11 +214,23 @@ static int low_ok(const struct plan *p, const struct qn_op *op, const struct qn_
 		return 0;
 	if (qn_type_act(a->type) != QN_ACT_F32 || qn_type_act(b->type) != QN_ACT_F32 || b->layout != QN_X16)
 		return 0;
+	if (l->gain && op->adapt.gain_col == 0)
+		return 0;
 	if (b->n_out != op->adapt.n_col || b->n_in > QN_RANK_MAX || !buf_ok(p, op->adapt.reduced, b->n_in))
 		return 0;
 	if (op->adapt.by_token)
 		return a->layout == QN_ROWS && a->n_in == b->n_in;
 	return a->layout == QN_X16 && a->n_out == b->n_in && buf_ok(p, op->adapt.act, a->n_in);
+}
+
+/* Gains have columns of their own, if any. */
+static int gain_ok(const struct plan *p, const struct qn_op *op)
+{
+	const struct qn_adapt *a = &op->adapt;
+	const int64_t width = ((int64_t)a->n_col + QN_PANEL - 1) / QN_PANEL * QN_PANEL;
+
+	return a->gain_col == 0 || (!a->add && !a->by_token && op->rows != QN_ROWS_PAIR &&
+	                            col_ok(p, a->dst.buf, a->gain_col, width));
 }
 
 static int check(const struct plan *p, const struct qn_op *op)
@@ -217,6 +239,8 @@ static int check(const struct plan *p, const struct qn_op *op)
 	    op->adapt.n_low < 1 || !op->adapt.low)
 		return 0;
 	if (!cols_ok(p, op->adapt.dst, ((int64_t)op->adapt.n_col + QN_PANEL - 1) / QN_PANEL * QN_PANEL))
+		return 0;
+	if (!gain_ok(p, op))
 		return 0;
 	for (int i = 0; i < op->adapt.n_low; i++)
 		if (!low_ok(p, op, &op->adapt.low[i], op->rows == QN_ROWS_PAIR ? op->routing.n_expert : 1))

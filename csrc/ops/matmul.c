@@ -151,15 +151,23 @@ static void scale_tile(float *tile, const struct operand *o, int64_t e, int n)
 		qn_kernels.scale_rows(tile, tile, o->m->scale[e / o->share], NULL, n * QN_PANEL);
 }
 
-/* Adds what adapters make of rows `row` .. row + n to the products of panel p of matrix i. */
+/* Adds what adapters make of rows `row` .. row + n to the products of panel p of matrix i, times their gains. */
 static void add_delta(const struct run *c, const struct qn_op *op, float *tile, int i, int64_t row, int64_t p, int n)
 {
 	if (!(op->matmul.adapted >> i & 1))
 		return;
 	for (int k = 0; k < n; k++, tile += QN_PANEL) {
-		const float *d = buf_row(c, op->matmul.delta, row + k) + op->matmul.delta_col[i] + p * QN_PANEL;
+		const float *d = buf_row(c, op->matmul.delta, row + k) + p * QN_PANEL;
 
-		qn_kernels.add_scaled(tile, d, 1, QN_PANEL);
+		if (op->matmul.gain_col[i]) {
+			const float *g = d + op->matmul.gain_col[i];
+			float by[QN_PANEL];
+
+			for (int j = 0; j < QN_PANEL; j++)
+				by[j] = 1 + g[j];
+			qn_kernels.scale_rows(tile, tile, 1, by, QN_PANEL);
+		}
+		qn_kernels.add_scaled(tile, d + op->matmul.delta_col[i], 1, QN_PANEL);
 	}
 }
 
@@ -387,11 +395,12 @@ static int dst_ok(const struct plan *p, const struct qn_op *op, int32_t col, con
 /* What is added to the products of matrix i is there. */
 static int delta_ok(const struct plan *p, const struct qn_op *op, int i)
 {
+	const int64_t width = ((int64_t)op->matmul.mat[i].n_out + QN_PANEL - 1) / QN_PANEL * QN_PANEL;
+
 	if (!(op->matmul.adapted >> i & 1))
 		return 1;
-	return op->rows != QN_ROWS_HEAD &&
-	       col_ok(p, op->matmul.delta, op->matmul.delta_col[i],
-	              (op->matmul.mat[i].n_out + QN_PANEL - 1) / QN_PANEL * QN_PANEL);
+	return op->rows != QN_ROWS_HEAD && col_ok(p, op->matmul.delta, op->matmul.delta_col[i], width) &&
+	       (op->matmul.gain_col[i] == 0 || col_ok(p, op->matmul.delta, op->matmul.gain_col[i], width));
 }
 
 static int check(const struct plan *p, const struct qn_op *op)

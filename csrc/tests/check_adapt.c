@@ -39,12 +39,13 @@ struct problem {
 	struct matrix expert_a[ADAPTERS], expert_b[ADAPTERS];
 	struct matrix w[2];
 	struct qn_low_rank low[ADAPTERS], low_table[ADAPTERS], low_experts[ADAPTERS];
+	float *gain; /* of the second adapter */
 	float src[TOK][RANK_PAD], logits[TOK][16], embd[TOK][OUT_PAD];
 	struct qn_op ops[N_OPS];
 };
 
 struct outcome {
-	float delta[TOK][OUT_PAD], out[TOK][OUT_PAD], sum[TOK][OUT_PAD];
+	float delta[TOK][2 * OUT_PAD], out[TOK][2 * OUT_PAD], sum[TOK][OUT_PAD]; /* and gains */
 	float embd[TOK][OUT_PAD], plain[TOK][OUT_PAD], glu[TOK][OUT_PAD];
 };
 
@@ -110,8 +111,8 @@ static void run(const struct problem *p, struct qn_pool *pool, int from, int to,
 		[LOW] = {RANK_PAD, (int64_t)qn_act_bytes(QN_ACT_F32, n, RANK_PAD)},
 		[OUT_LOW] = {RANK_PAD, (int64_t)qn_act_bytes(QN_ACT_F32, n_out, RANK_PAD)},
 		[PAIR_LOW] = {RANK_PAD, (int64_t)qn_act_bytes(QN_ACT_F32, pairs, RANK_PAD)},
-		[DELTA] = {OUT_PAD, 4 * n * OUT_PAD},
-		[OUT_DELTA] = {OUT_PAD, 4 * n_out * OUT_PAD},
+		[DELTA] = {2 * OUT_PAD, 4 * n * 2 * OUT_PAD},
+		[OUT_DELTA] = {2 * OUT_PAD, 4 * n_out * 2 * OUT_PAD},
 		[PAIR_DELTA] = {OUT_PAD, 4 * pairs * OUT_PAD},
 		[SUM] = {OUT_PAD, 4 * n * OUT_PAD},
 		[EMBD] = {OUT_PAD, 4 * n * OUT_PAD},
@@ -143,7 +144,7 @@ static void run(const struct problem *p, struct qn_pool *pool, int from, int to,
 	memcpy(o->plain[first], data[PLAIN], (size_t)sizes[PLAIN][1]);
 	memcpy(o->glu[first], data[GLU], (size_t)sizes[GLU][1]);
 	for (int i = 0; i < n_out; i++)
-		memcpy(o->out[first + out[i]], (float *)data[OUT_DELTA] + i * OUT_PAD, sizeof o->out[0]);
+		memcpy(o->out[first + out[i]], (float *)data[OUT_DELTA] + i * 2 * OUT_PAD, sizeof o->out[0]);
 	for (int i = 0; i < N_BUFS_ADAPT; i++)
 		guard_free(&guards[i]);
 }
@@ -177,6 +178,17 @@ static double added(const struct matrix *a, const struct matrix *b, int s, int e
 	return sum;
 }
 
+/* What the adapters of sequence s add to number j of a product, as a share of it. */
+static double gain_of(const struct problem *p, int s, int j)
+{
+	double sum = 0;
+
+	for (int k = 0; k < EACH; k++)
+		if (adapters[s][k] == 1)
+			sum += (double)scales[s][k] * (double)p->gain[j];
+	return sum;
+}
+
 static double silu(double x)
 {
 	return x / (1 + exp(-x));
@@ -205,16 +217,19 @@ static void formulas(const struct problem *p, const struct outcome *o)
 				}
 			}
 			for (int j = 0; j < OUT; j++) {
-				const double d = added(p->a, p->b, s, 0, p->src[t], 0, j);
-				const double gate = dot(&p->w[0], 0, j, in) + d, up = dot(&p->w[1], 0, j, in);
+				const double d = added(p->a, p->b, s, 0, p->src[t], 0, j), g = gain_of(p, s, j);
+				const double gate = (1 + g) * dot(&p->w[0], 0, j, in) + d, up = dot(&p->w[1], 0, j, in);
 				double sum = 0;
 
 				for (int u = 0; u < USED; u++)
 					sum += weight[best[u]] / all *
 					       added(p->expert_a, p->expert_b, s, best[u], p->src[t], 0, j);
 				check_near("delta", j, (double)o->delta[t][j], d, 1e-4);
-				if (t % 3 != 1)
+				check_near("gain", j, (double)o->delta[t][OUT_PAD + j], g, 1e-6);
+				if (t % 3 != 1) {
 					check_near("output", j, (double)o->out[t][j], d, 1e-4);
+					check_near("output's gain", j, (double)o->out[t][OUT_PAD + j], g, 1e-6);
+				}
 				check_near("glu", j, (double)o->glu[t][j], silu(gate) * up, 1e-3);
 				check_near("experts", j, (double)o->sum[t][j], sum, 1e-4);
 				check_near("embedding", j, (double)o->embd[t][j],
@@ -230,6 +245,7 @@ static struct qn_op adapt(int rows, int act, int low, int dst, const struct qn_l
 
 	op.adapt = (struct qn_adapt){
 		.low = list, .dst = {dst, 0}, .act = act, .reduced = low, .n_col = OUT, .n_low = ADAPTERS, .scale = 1,
+		.gain_col = list[1].gain ? OUT_PAD : 0,
 	};
 	return op;
 }
@@ -281,11 +297,15 @@ static void plan(struct problem *p)
 	mm.matmul.dst = GLU;
 	mm.matmul.adapted = 1; /* the gate */
 	mm.matmul.delta = DELTA;
+	mm.matmul.gain_col[0] = OUT_PAD;
 	*op++ = mm;
 }
 
 static void prepare(struct problem *p, struct qn_pool *pool)
 {
+	p->gain = guard_alloc(sizeof *p->gain * OUT_PAD);
+	for (int j = 0; j < OUT_PAD; j++)
+		p->gain[j] = j < OUT ? rnd_normal() : 0;
 	for (int n = 0; n < ADAPTERS - 1; n++) {
 		const int type = types[n], other = types[(n + 1) % 3], r = ranks[n];
 
@@ -295,9 +315,9 @@ static void prepare(struct problem *p, struct qn_pool *pool)
 		p->table_b[n] = random_matrix(pool, other, r, OUT, 1, QN_X16);
 		p->expert_a[n] = random_matrix(pool, type, IN, r, EXPERTS, QN_X16);
 		p->expert_b[n] = random_matrix(pool, type, r, OUT, EXPERTS, QN_X16);
-		p->low[n] = (struct qn_low_rank){p->a[n].m, p->b[n].m, (float)(n + 1)};
-		p->low_table[n] = (struct qn_low_rank){p->table[n].m, p->table_b[n].m, (float)(n + 1)};
-		p->low_experts[n] = (struct qn_low_rank){p->expert_a[n].m, p->expert_b[n].m, (float)(n + 1)};
+		p->low[n] = (struct qn_low_rank){p->a[n].m, p->b[n].m, (float)(n + 1), n == 1 ? p->gain : NULL};
+		p->low_table[n] = (struct qn_low_rank){p->table[n].m, p->table_b[n].m, (float)(n + 1), NULL};
+		p->low_experts[n] = (struct qn_low_rank){p->expert_a[n].m, p->expert_b[n].m, (float)(n + 1), NULL};
 	}
 	for (int i = 0; i < 2; i++)
 		p->w[i] = random_matrix(pool, QN_F32, IN, OUT, 1, QN_X16);
@@ -317,8 +337,11 @@ static void same(const struct outcome *got, const struct outcome *want)
 	for (int s = 0, t = 0; s < SEQS; s++)
 		for (int i = 0; i < lengths[s]; i++, t++) {
 			check_floats("delta", got->delta[t], want->delta[t], OUT);
-			if (t % 3 != 1)
+			check_floats("gain", got->delta[t] + OUT_PAD, want->delta[t] + OUT_PAD, OUT);
+			if (t % 3 != 1) {
 				check_floats("output", got->out[t], want->out[t], OUT);
+				check_floats("output's gain", got->out[t] + OUT_PAD, want->out[t] + OUT_PAD, OUT);
+			}
 			check_floats("experts", got->sum[t], want->sum[t], OUT);
 			check_floats("embedding", got->embd[t], want->embd[t], OUT);
 			check_floats("glu", got->glu[t], want->glu[t], OUT);
@@ -336,7 +359,7 @@ static void refuses(const struct problem *p)
 	struct qn_op op = p->ops[5], mm = p->ops[N_OPS - 1];
 
 	for (int i = 0; i < N_BUFS_ADAPT; i++)
-		bufs[i] = (struct qn_buf){any, i >= DELTA ? OUT_PAD : RANK_PAD};
+		bufs[i] = (struct qn_buf){any, i < DELTA ? RANK_PAD : i <= OUT_DELTA ? 2 * OUT_PAD : OUT_PAD};
 	memcpy(low, p->low, sizeof low);
 	op.adapt.low = low;
 #define CHECKED(o) (qn_plan_check(&(o), 1, bufs, N_BUFS_ADAPT) == QN_OK)
@@ -351,7 +374,12 @@ static void refuses(const struct problem *p)
 	REFUSES(op, op.adapt.n_low, 0);
 	REFUSES(op, op.adapt.low, NULL);
 	REFUSES(op, op.adapt.n_col, OUT + 1);
-	REFUSES(op, op.adapt.dst.col, 16);
+	REFUSES(op, op.adapt.dst.col, OUT_PAD + 16);
+	REFUSES(op, op.adapt.gain_col, 0); /* and one has gains */
+	REFUSES(op, op.adapt.gain_col, 8);
+	REFUSES(op, op.adapt.gain_col, -16);
+	REFUSES(op, op.adapt.gain_col, OUT_PAD + 16);
+	REFUSES(op, op.adapt.add, 1);
 	REFUSES(op, op.adapt.dst.col, -16);
 	REFUSES(op, op.adapt.dst.buf, N_BUFS_ADAPT);
 	REFUSES(op, op.adapt.act, -1);
@@ -370,7 +398,10 @@ static void refuses(const struct problem *p)
 	REFUSES(op, low[1].b.n_in, QN_RANK_MAX + 1);
 	REFUSES(op, low[1].b.data, NULL);
 	REFUSES(mm, mm.matmul.delta, -1);
-	REFUSES(mm, mm.matmul.delta_col[0], 16);
+	REFUSES(mm, mm.matmul.delta_col[0], OUT_PAD + 16);
+	REFUSES(mm, mm.matmul.gain_col[0], OUT_PAD + 16);
+	REFUSES(mm, mm.matmul.gain_col[0], -16);
+	REFUSES(mm, mm.matmul.gain_col[0], 3);
 	REFUSES(mm, mm.matmul.delta_col[0], 3);
 	REFUSES(mm, mm.matmul.delta, N_BUFS_ADAPT);
 }

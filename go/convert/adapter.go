@@ -36,8 +36,8 @@ func IsAdapter(path string) bool {
 	return err == nil
 }
 
-// A pair is the two matrices that change one matrix of the model.
-type pair struct{ a, b *safetensors.Tensor }
+// A pair is the two matrices that change one matrix of the model, and the magnitudes of its rows, if it has some (DoRA).
+type pair struct{ a, b, m *safetensors.Tensor }
 
 // OpenAdapter reads an adapter's settings and the list of its tensors, and checks that they fit its base model. That is
 // the model in the folder base, or in the folder that adapter_config.json names if base is empty; of it only
@@ -71,7 +71,8 @@ func OpenAdapter(dir, base string, o Options) (_ *Adapter, err error) {
 			a.Close()
 		}
 	}()
-	pairs, rank, err := a.pairs()
+	dora := settings.Flag("use_dora")
+	pairs, rank, err := a.pairs(dora)
 	if err != nil {
 		return nil, err
 	}
@@ -98,9 +99,13 @@ func OpenAdapter(dir, base string, o Options) (_ *Adapter, err error) {
 	if model.Err() != nil {
 		return nil, model.Err()
 	}
+	kindOf := "lora"
+	if dora {
+		kindOf = "dora"
+	}
 	a.keys = []gguf.KV{
 		{Key: "general.architecture", Value: f.Arch}, {Key: "general.type", Value: "adapter"},
-		{Key: "adapter.type", Value: "lora"}, {Key: "adapter.lora.alpha", Value: float32(alpha)},
+		{Key: "adapter.type", Value: kindOf}, {Key: "adapter.lora.alpha", Value: float32(alpha)},
 		{Key: "general.quantization_version", Value: uint32(quantizationVersion)},
 	}
 	return a, nil
@@ -114,8 +119,9 @@ func (a *Adapter) Close() error { return a.weights.Close() }
 // Name returns a name for the file: that of the folder.
 func (a *Adapter) Name() string { return filepath.Base(filepath.Clean(a.dir)) + "-lora" }
 
-// pairs finds the pairs of matrices by the names of the matrices that they change, and their rank.
-func (a *Adapter) pairs() (map[string]*pair, uint64, error) {
+// pairs finds the pairs of matrices by the names of the matrices that they change, and their rank; with magnitudes each has those
+// too.
+func (a *Adapter) pairs(magnitudes bool) (map[string]*pair, uint64, error) {
 	all := map[string]*pair{}
 	rank := uint64(0)
 	for _, name := range a.weights.Names() {
@@ -131,7 +137,13 @@ func (a *Adapter) pairs() (map[string]*pair, uint64, error) {
 				base, isB = strings.CutSuffix(plain, ".lora_B.default.weight")
 			}
 		}
-		if !isA && !isB || len(t.Shape) != 2 {
+		isM := false
+		if !isA && !isB && magnitudes && len(t.Shape) == 1 {
+			if base, isM = strings.CutSuffix(plain, ".lora_magnitude_vector"); !isM {
+				base, isM = strings.CutSuffix(plain, ".lora_magnitude_vector.default.weight")
+			}
+		}
+		if !isM && (!isA && !isB || len(t.Shape) != 2) {
 			return nil, 0, fmt.Errorf("%s: tensor %q of the shape %v is none of a plain LoRA adapter, which has a matrix lora_A and one lora_B for each that it changes; merge it into its model first",
 				a.path(), name, t.Shape)
 		}
@@ -140,15 +152,21 @@ func (a *Adapter) pairs() (map[string]*pair, uint64, error) {
 			p = &pair{}
 			all[base] = p
 		}
-		if isA {
+		switch {
+		case isM:
+			p.m = t
+		case isA:
 			p.a = t
-		} else {
+		default:
 			p.b = t
 		}
 	}
 	for name, p := range all {
 		if p.a == nil || p.b == nil {
 			return nil, 0, fmt.Errorf("%s: of %q there is only one of lora_A and lora_B", a.path(), name)
+		}
+		if magnitudes && (p.m == nil || p.m.Shape[0] != p.b.Shape[0]) {
+			return nil, 0, fmt.Errorf("%s: %q has no lora_magnitude_vector of %d numbers, which use_dora wants", a.path(), name, p.b.Shape[0])
 		}
 		if p.a.Shape[0] != p.b.Shape[1] || rank != 0 && rank != p.a.Shape[0] {
 			return nil, 0, fmt.Errorf("%s: %q has the shapes %v and %v; want one rank in all", a.path(), name,
@@ -167,9 +185,6 @@ func alphaOf(c *hf.Config, rank uint64) (float64, error) {
 	alpha := c.Number("lora_alpha")
 	if c.Flag("use_rslora") {
 		alpha *= math.Sqrt(float64(rank))
-	}
-	if c.Flag("use_dora") {
-		c.Fail("use_dora: its magnitudes have no place in GGUF; merge the adapter into its model")
 	}
 	if len(c.Object("alpha_pattern")) > 0 || len(c.Object("rank_pattern")) > 0 {
 		c.Fail("alpha_pattern and rank_pattern: GGUF has one of each for all matrices")
@@ -198,11 +213,20 @@ func (a *Adapter) add(name string, p *pair, f *lang.Family, model *hf.Config, la
 			layers)
 	}
 	of := func(t *safetensors.Tensor) lang.View { return lang.View{Shape: slices.Clone(t.Shape), Read: t.Floats} }
-	out := []lang.View{of(p.b)}
-	if r.Do != nil {
-		var err error
-		if out, err = r.Do(model, out); err != nil {
-			return fmt.Errorf("lora_B of %q has %w", name, err)
+	rows := func(x lang.View) ([]lang.View, error) {
+		if r.Do == nil {
+			return []lang.View{x}, nil
+		}
+		return r.Do(model, []lang.View{x})
+	}
+	out, err := rows(of(p.b))
+	if err != nil {
+		return fmt.Errorf("lora_B of %q has %w", name, err)
+	}
+	var magnitudes []lang.View
+	if p.m != nil { // a column, whose rows go where those of lora_B do
+		if magnitudes, err = rows(lang.View{Shape: []uint64{p.m.Shape[0], 1}, Read: p.m.Floats}); err != nil {
+			return fmt.Errorf("lora_magnitude_vector of %q has %w", name, err)
 		}
 	}
 	for i, to := range lang.Targets(r, s.Layer, suffix) {
@@ -226,6 +250,13 @@ func (a *Adapter) add(name string, p *pair, f *lang.Family, model *hf.Config, la
 				return fmt.Errorf("%q: %w", name, err)
 			}
 			a.targets = append(a.targets, t)
+		}
+		if p.m != nil {
+			m := magnitudes[i]
+			if len(m.Shape) != 2 || m.Shape[1] != 1 {
+				return fmt.Errorf("%q is no matrix of %s that an adapter can change in GGUF", name, f.Arch)
+			}
+			a.targets = append(a.targets, &lang.Target{Name: to + ".lora_m", View: m, Type: gguf.F32, Dims: []uint64{m.Shape[0]}})
 		}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"encoding/binary"
 	"math"
 	"slices"
 	"strings"
@@ -13,6 +14,12 @@ const adapterSettings = `{"peft_type": "LORA", "r": 4, "lora_alpha": 8, "base_mo
 
 // writeAdapter writes an adapter that changes queries and the last matrix of the feed-forward network.
 func writeAdapter(t *testing.T, dir, settings string, more map[string]any) {
+	t.Helper()
+	writeAdapterOf(t, dir, settings, more, nil)
+}
+
+// writeAdapterOf is writeAdapter with numbers behind those of these matrices.
+func writeAdapterOf(t *testing.T, dir, settings string, more map[string]any, numbers []byte) {
 	t.Helper()
 	save(t, dir, adapterConfig, settings)
 	header, data := map[string]any{}, []byte{}
@@ -31,7 +38,7 @@ func writeAdapter(t *testing.T, dir, settings string, more map[string]any) {
 	for name, v := range more {
 		header[name] = v
 	}
-	save(t, dir, adapterWeights, string(safetensorsOf(t, header, data)))
+	save(t, dir, adapterWeights, string(safetensorsOf(t, header, append(data, numbers...))))
 }
 
 // TestAdapter converts an adapter. The rows of a change of queries are reordered as those of the queries are.
@@ -67,6 +74,47 @@ func TestAdapter(t *testing.T) {
 	}
 }
 
+// TestAdapterWithMagnitudes converts an adapter of DoRA. Magnitudes of queries are reordered as their rows are.
+func TestAdapterWithMagnitudes(t *testing.T) {
+	dir, base := t.TempDir(), testdata.Path(t, "models/src/TinyStories-656K")
+	more, at := map[string]any{}, 4*(4*128+128*4+4*384+128*4)
+	var numbers []byte
+	for _, name := range []string{"0.self_attn.q_proj", "1.mlp.down_proj"} {
+		for i := range 128 {
+			numbers = binary.LittleEndian.AppendUint32(numbers, math.Float32bits(valueOf(name, i)))
+		}
+		more["base_model.model.model.layers."+name+".lora_magnitude_vector"] = map[string]any{"dtype": "F32", "shape": []int{128}, "data_offsets": []int{at, at + 512}}
+		at += 512
+	}
+	writeAdapterOf(t, dir, strings.Replace(adapterSettings, `"r"`, `"use_dora": true, "r"`, 1), more, numbers)
+	a, err := OpenAdapter(dir, base, Options{Type: "f16"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	f := written(t, &a.output)
+	want := []string{
+		"blk.0.attn_q.weight.lora_a F16 [128 4]", "blk.0.attn_q.weight.lora_b F16 [4 128]", "blk.0.attn_q.weight.lora_m F32 [128]",
+		"blk.1.ffn_down.weight.lora_a F16 [384 4]", "blk.1.ffn_down.weight.lora_b F16 [4 128]", "blk.1.ffn_down.weight.lora_m F32 [128]",
+	}
+	if got := shapes(f); !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
+	}
+	if v, _ := f.Value("adapter.type"); v != "dora" {
+		t.Errorf("adapter.type is %v", v)
+	}
+	queries, down := floatsOf(t, f, "blk.0.attn_q.weight.lora_m"), floatsOf(t, f, "blk.1.ffn_down.weight.lora_m")
+	for row := range 128 {
+		was := row/16*16 + row%16%2*8 + row%16/2
+		if want := valueOf("0.self_attn.q_proj", was); queries[row] != want {
+			t.Fatalf("magnitude %d of queries: %v, want %v", row, queries[row], want)
+		}
+		if want := valueOf("1.mlp.down_proj", row); down[row] != want {
+			t.Fatalf("magnitude %d: %v, want %v", row, down[row], want)
+		}
+	}
+}
+
 func TestAdapterRefused(t *testing.T) {
 	base := testdata.Path(t, "models/src/TinyStories-656K")
 	for _, c := range []struct {
@@ -76,7 +124,9 @@ func TestAdapterRefused(t *testing.T) {
 		want           []string
 	}{
 		{"no base", adapterSettings, "", nil, []string{"somebody/model", "--base"}},
-		{"dora", strings.Replace(adapterSettings, `"r"`, `"use_dora": true, "r"`, 1), base, nil, []string{"use_dora", "merge"}},
+		{"dora", strings.Replace(adapterSettings, `"r"`, `"use_dora": true, "r"`, 1), base, nil, []string{"q_proj", "lora_magnitude_vector of 128 numbers"}},
+		{"magnitudes of none", adapterSettings, base, map[string]any{"base_model.model.model.layers.0.self_attn.q_proj.lora_magnitude_vector": map[string]any{"dtype": "F32", "shape": []int{0}, "data_offsets": []int{0, 0}}},
+			[]string{"lora_magnitude_vector", "plain LoRA"}},
 		{"patterns", strings.Replace(adapterSettings, `"r"`, `"alpha_pattern": {"x": 1}, "r"`, 1), base, nil, []string{"alpha_pattern"}},
 		{"another kind", strings.Replace(adapterSettings, "LORA", "LOHA", 1), base, nil, []string{"LOHA", "LORA"}},
 		{"whole modules", adapterSettings, base, map[string]any{"base_model.model.lm_head.weight": map[string]any{"dtype": "F32", "shape": []int{0, 4}, "data_offsets": []int{0, 0}}},

@@ -140,15 +140,24 @@ func written(tb testing.TB, j *finetune.Job) []byte {
 
 // A run that is interrupted anywhere, saved and gone on with makes the adapter and the history of one that was not.
 func TestGoesOnWithTheSameBits(t *testing.T) {
-	whole, err := open(t, 1, 1<<30, small(), nil)
+	goesOn(t, small(), 0, 1, 2, 3, 4, 5)
+	turned := small()
+	turned.LoRA.Magnitudes = true
+	goesOn(t, turned, 0, 3)
+}
+
+// goesOn interrupts runs after so many steps of six.
+func goesOn(t *testing.T, s finetune.Settings, afters ...int) {
+	t.Helper()
+	whole, err := open(t, 1, 1<<30, s, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := whole.Run(t.Context(), finetune.Events{}); err != nil {
 		t.Fatal(err)
 	}
-	for after := range 6 {
-		first, err := open(t, 2, 1<<30, small(), nil)
+	for _, after := range afters {
+		first, err := open(t, 2, 1<<30, s, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -176,7 +185,7 @@ func TestGoesOnWithTheSameBits(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		second, err := open(t, 1, 1<<30, small(), c.Plan)
+		second, err := open(t, 1, 1<<30, s, c.Plan)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -37,6 +37,18 @@ type peft struct {
 	model.Matrix
 }
 
+// inOrder returns rows of n numbers in the order of the checkpoint.
+func (p *peft) inOrder(x []float32, n int) []float32 {
+	if p.rows == nil {
+		return x
+	}
+	y := make([]float32, len(x))
+	for i, from := range p.rows {
+		copy(y[from*n:(from+1)*n], x[i*n:])
+	}
+	return y
+}
+
 // origins returns the matrices under their names in checkpoints.
 func (j *Job) origins() (all []peft, err error) {
 	if j.Settings.fresh() {
@@ -124,16 +136,13 @@ func (j *Job) WritePEFT(dir, base string, replace bool) (int64, error) {
 	rank := j.Settings.LoRA.Rank
 	var modules []string
 	for _, p := range all {
-		b := p.B
-		if p.rows != nil {
-			b = make([]float32, len(p.B))
-			for i, from := range p.rows {
-				copy(b[from*rank:(from+1)*rank], p.B[i*rank:])
-			}
-		}
+		b := p.inOrder(p.B, rank)
 		name := "base_model.model." + p.name
 		w.AddFloats(name+".lora_A.weight", []uint64{uint64(rank), uint64(p.In)}, p.A)
 		w.AddFloats(name+".lora_B.weight", []uint64{uint64(p.Out), uint64(rank)}, b)
+		if p.M != nil {
+			w.AddFloats(name+".lora_magnitude_vector", []uint64{uint64(p.Out)}, p.inOrder(p.M, 1))
+		}
 		modules = append(modules, p.name[strings.LastIndexByte(p.name, '.')+1:])
 	}
 	slices.Sort(modules)
@@ -142,7 +151,7 @@ func (j *Job) WritePEFT(dir, base string, replace bool) (int64, error) {
 	enc.SetIndent("", "  ")
 	if err := enc.Encode(map[string]any{
 		"peft_type": "LORA", "task_type": taskOf(j.Pooling), "base_model_name_or_path": base, "r": rank, "lora_alpha": j.Settings.LoRA.Alpha,
-		"use_rslora": j.Settings.LoRA.RankStable, "target_modules": slices.Compact(modules), "lora_dropout": 0.0, "bias": "none",
+		"use_rslora": j.Settings.LoRA.RankStable, "use_dora": j.Settings.LoRA.Magnitudes, "target_modules": slices.Compact(modules), "lora_dropout": 0.0, "bias": "none",
 		"fan_in_fan_out": false, "inference_mode": true,
 	}); err != nil {
 		return 0, err

@@ -9,10 +9,12 @@ import (
 )
 
 // A LowRank is an adapter's term of the products of a matrix: Scale * B (A x). Both are packed matrices of
-// floats, as many as the matrix has. The zero value adds nothing.
+// floats, as many as the matrix has. The zero value adds nothing. With Gain, whose numbers are outside the Go heap, so much of
+// each row's own product is added too.
 type LowRank struct {
 	A, B  Matrix
 	Scale float32
+	Gain  []float32 // of whole panels; nil: none
 }
 
 // MaxRank is the largest rank of a LowRank.
@@ -36,6 +38,7 @@ type Adapt struct {
 	Add     bool
 	Scale   float32
 	Low     []LowRank // of the adapters, by number
+	Gain    int       // a column of Dst, from which on the sum of Gains is put; 0: they have none
 }
 
 func (o Adapt) fill(b *planBuilder, op *C.struct_qn_op) error {
@@ -47,6 +50,14 @@ func (o Adapt) fill(b *planBuilder, op *C.struct_qn_op) error {
 	}
 	if err := b.cols(&c.dst, o.Dst, o.Rows, o.Col, o.Cols); err != nil {
 		return err
+	}
+	if c.gain_col = C.int32_t(o.Gain); o.Gain != 0 {
+		if o.Gain < 0 || o.Gain%Panel != 0 || o.Add || o.ByToken || o.Rows == PairRows {
+			return shapeErr("gains of adapters in column %d", o.Gain)
+		}
+		if err := b.floats(&c.dst.buf, o.Dst, o.Rows, o.Gain+o.Cols); err != nil {
+			return err
+		}
 	}
 	if err := b.one(&c.reduced, ActF32, o.Reduced, o.Rows); err != nil {
 		return err
@@ -75,6 +86,12 @@ func (o Adapt) fill(b *planBuilder, op *C.struct_qn_op) error {
 			return err
 		}
 		if err := b.matrix(&to.b, l.B); err != nil {
+			return err
+		}
+		if l.Gain != nil && o.Gain == 0 {
+			return shapeErr("an adapter's gains without columns")
+		}
+		if err := optional(b, &to.gain, l.Gain, Pad(o.Cols)); err != nil {
 			return err
 		}
 	}

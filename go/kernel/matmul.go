@@ -41,6 +41,7 @@ type Matmul struct {
 	Heads    Spread
 	Delta    Buf   // of Adapts, see Deltas
 	Deltas   []int // columns of Delta from which on rows are added to the products of each part, before biases; -1 where none are; nil: of no part
+	Gains    []int // columns of Delta from which on there is the share of each part's product that is added to it, before that; 0 where there is none; nil: of no part
 }
 
 func (o Matmul) fill(b *planBuilder, op *C.struct_qn_op) error {
@@ -83,6 +84,14 @@ func (o Matmul) fill(b *planBuilder, op *C.struct_qn_op) error {
 			c.delta_col[i] = C.int32_t(o.Deltas[i])
 			if err := b.floats(&c.delta, o.Delta, o.Rows, o.Deltas[i]+p.Out); err != nil {
 				return err
+			}
+			if i < len(o.Gains) && o.Gains[i] != 0 {
+				if c.gain_col[i] = C.int32_t(o.Gains[i]); o.Gains[i] < 0 || o.Gains[i]%Panel != 0 {
+					return shapeErr("matmul with gains in column %d", o.Gains[i])
+				}
+				if err := b.floats(&c.delta, o.Delta, o.Rows, o.Gains[i]+p.Out); err != nil {
+					return err
+				}
 			}
 		}
 		used, ok := o.Act[p.Type.Act()]

@@ -80,6 +80,11 @@ func (m *Model) adapted(adapters []*Adapter) (base, with *nn.Program, err error)
 	if m.division.Layers {
 		return nil, nil, errors.New("adapters are not supported for a model that is divided by layers; use --split rows")
 	}
+	for _, x := range adapters {
+		if x != nil && x.magnitudes {
+			return nil, nil, errors.New("adapters with magnitudes (DoRA) are not supported for a model that is divided among ranks; merge it into the model (quern merge-lora)")
+		}
+	}
 	whole := *m.weights.undivided
 	if with, err = adapt(&whole, adapters); err != nil {
 		return nil, nil, err
@@ -167,10 +172,19 @@ func (a *adaptation) matmul(out *[]kernel.Op, op kernel.Matmul) (kernel.Op, erro
 		rows := rowsOnly(a.p.Bufs[act])
 		op.Deltas[i] = width
 		width += kernel.Pad(p.Out)
+		gain := 0
+		if slices.ContainsFunc(low, func(l kernel.LowRank) bool { return l.Gain != nil }) {
+			if op.Gains == nil {
+				op.Gains = make([]int, len(op.Parts))
+			}
+			gain = width
+			op.Gains[i] = gain
+			width += kernel.Pad(p.Out)
+		}
 		op.Delta = a.delta(rows, width)
 		*out = append(*out, kernel.Adapt{
 			Dst: op.Delta, Col: op.Deltas[i], Cols: p.Out, Act: act, Reduced: a.reducedTo(rows), Rows: op.Rows, Route: op.Route,
-			Scale: 1, Low: low,
+			Scale: 1, Low: low, Gain: gain,
 		})
 	}
 	return op, nil

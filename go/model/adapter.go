@@ -20,9 +20,10 @@ type Adapter struct {
 	Rank    int               // the largest
 	Tensors int               // that it corrects
 
-	low    map[string]kernel.LowRank // by the name of the matrix
-	region *mem.Region
-	file   *File // for the other ranks, until they have it; nil: there are none
+	low        map[string]kernel.LowRank // by the name of the matrix
+	magnitudes bool                      // its matrices have them
+	region     *mem.Region
+	file       *File // for the other ranks, until they have it; nil: there are none
 }
 
 // OpenAdapter loads the adapter at path, a GGUF file, for this model. Errors are one line and name the file.
@@ -68,11 +69,12 @@ func (a *Adapter) Close() {
 }
 
 func (a *Adapter) load(m *Model, f *File, o Options) error {
-	alpha, err := adapterAlpha(f.GGUF, m.Config.Arch)
+	kind, alpha, err := adapterKind(f.GGUF, m.Config.Arch)
 	if err != nil {
 		return err
 	}
-	pairs, err := pairsOf(f.GGUF)
+	a.magnitudes = kind == dora
+	pairs, err := pairsOf(f.GGUF, kind)
 	if err != nil {
 		return err
 	}
@@ -92,15 +94,31 @@ func (a *Adapter) load(m *Model, f *File, o Options) error {
 	n := 0
 	for _, c := range all {
 		n += c.a.bytes() + c.b.bytes()
+		if a.magnitudes {
+			n += kernel.AlignUp(4 * kernel.Pad(c.b.Out))
+		}
 	}
 	if a.region, err = o.Budget.Alloc("adapters", uint64(n)); err != nil {
 		return err
 	}
 	rest := a.region.Bytes()
+	var g gained // of the pair that comes now: several matrices may be of its tensor
 	for _, c := range all {
 		l := kernel.LowRank{Scale: 1}
 		if alpha != 0 {
 			l.Scale = float32(alpha / float64(c.rank))
+		}
+		if a.magnitudes {
+			if g.of != c.b.t {
+				if g, err = m.gained(c.pair, l.Scale, o); err != nil {
+					return err
+				}
+			}
+			from, out := c.b.spans[0].from, c.b.Out
+			c.b.by = g.by
+			l.Gain = mem.Float32s(rest[:4*kernel.Pad(out)])
+			copy(l.Gain, g.share[from:from+out])
+			rest = rest[kernel.AlignUp(4*kernel.Pad(out)):]
 		}
 		for _, x := range []struct {
 			to   *kernel.Matrix
@@ -125,52 +143,61 @@ func (a *Adapter) load(m *Model, f *File, o Options) error {
 
 // sketch returns the adapter without memory, to check plans with.
 func (a *Adapter) sketch(all []correction) *Adapter {
-	s := &Adapter{Rank: a.Rank, low: map[string]kernel.LowRank{}}
+	s := &Adapter{Rank: a.Rank, magnitudes: a.magnitudes, low: map[string]kernel.LowRank{}}
 	for _, c := range all {
-		s.low[c.matrix] = kernel.LowRank{A: c.a.Matrix, B: c.b.Matrix}
+		l := kernel.LowRank{A: c.a.Matrix, B: c.b.Matrix}
+		if a.magnitudes {
+			l.Gain = make([]float32, kernel.Pad(c.b.Out))
+		}
+		s.low[c.matrix] = l
 	}
 	return s
 }
 
-// adapterAlpha checks the metadata of an adapter's file and returns its alpha, or 0 if it has none.
-func adapterAlpha(f *gguf.File, arch string) (float64, error) {
-	for _, want := range [][2]string{{"general.type", "adapter"}, {"adapter.type", "lora"}, {"general.architecture", arch}} {
+// adapterKind checks the metadata of an adapter's file and returns its kind, and its alpha, or 0 if it has none.
+func adapterKind(f *gguf.File, arch string) (kind string, alpha float64, err error) {
+	kind = lora
+	if got, _ := f.Str("adapter.type"); got == dora {
+		kind = dora
+	}
+	for _, want := range [][2]string{{"general.type", "adapter"}, {"adapter.type", kind}, {"general.architecture", arch}} {
 		got, err := f.Str(want[0])
 		switch {
 		case errors.Is(err, gguf.ErrMissing) && want[0] == "general.type":
-			return 0, fmt.Errorf("not an adapter: key %q is missing, want %q", want[0], want[1])
+			return "", 0, fmt.Errorf("not an adapter: key %q is missing, want %q", want[0], want[1])
 		case err != nil:
-			return 0, err
+			return "", 0, err
 		case got != want[1] && want[0] == "general.architecture":
-			return 0, fmt.Errorf("an adapter of a model of architecture %q, the model is of %q", got, want[1])
+			return "", 0, fmt.Errorf("an adapter of a model of architecture %q, the model is of %q", got, want[1])
 		case got != want[1]:
-			return 0, fmt.Errorf("not a LoRA adapter: key %q is %q, want %q", want[0], got, want[1])
+			return "", 0, fmt.Errorf("not a LoRA adapter: key %q is %q, want %q", want[0], got, want[1])
 		}
 	}
 	if _, ok := f.Value("adapter.alora.invocation_tokens"); ok {
-		return 0, fmt.Errorf("key %q: adapters that begin with a token (aLoRA) are not supported", "adapter.alora.invocation_tokens")
+		return "", 0, fmt.Errorf("key %q: adapters that begin with a token (aLoRA) are not supported", "adapter.alora.invocation_tokens")
 	}
-	alpha, err := f.Float("adapter.lora.alpha")
+	alpha, err = f.Float("adapter.lora.alpha")
 	switch {
 	case errors.Is(err, gguf.ErrMissing):
-		return 0, nil
+		return kind, 0, nil
 	case err != nil:
-		return 0, err
+		return "", 0, err
 	case math.IsNaN(alpha) || math.IsInf(alpha, 0):
-		return 0, fmt.Errorf("key %q: %v, want a finite number", "adapter.lora.alpha", alpha)
+		return "", 0, fmt.Errorf("key %q: %v, want a finite number", "adapter.lora.alpha", alpha)
 	}
-	return alpha, nil
+	return kind, alpha, nil
 }
 
-// A pair is an adapter's two matrices for one tensor.
+// A pair is an adapter's two matrices for one tensor, and its magnitudes, if it has some.
 type pair struct {
 	tensor string
 	a, b   *gguf.Tensor
+	m      *gguf.Tensor // nil: none
 	rank   int
 }
 
-// pairsOf returns the pairs of a file, in the order of its tensors.
-func pairsOf(f *gguf.File) ([]pair, error) {
+// pairsOf returns the pairs of a file of this kind, in the order of its tensors.
+func pairsOf(f *gguf.File, kind string) ([]pair, error) {
 	if len(f.Tensors) == 0 {
 		return nil, errors.New("an adapter without tensors")
 	}
@@ -179,16 +206,27 @@ func pairsOf(f *gguf.File) ([]pair, error) {
 		t := &f.Tensors[i]
 		name, isA := strings.CutSuffix(t.Name, ".lora_a")
 		name, isB := strings.CutSuffix(name, ".lora_b")
-		if isA == isB {
+		isM := false
+		if kind == dora {
+			name, isM = strings.CutSuffix(name, ".lora_m")
+		}
+		switch {
+		case isA || isB || isM:
+		case kind == dora:
+			return nil, fmt.Errorf("tensor %q: want a name that ends in .lora_a, .lora_b or .lora_m", t.Name)
+		default:
 			return nil, fmt.Errorf("tensor %q: want a name that ends in .lora_a or .lora_b", t.Name)
 		}
 		k := slices.IndexFunc(pairs, func(p pair) bool { return p.tensor == name })
 		if k < 0 {
 			k, pairs = len(pairs), append(pairs, pair{tensor: name})
 		}
-		if isA {
+		switch {
+		case isM:
+			pairs[k].m = t
+		case isA:
 			pairs[k].a = t
-		} else {
+		default:
 			pairs[k].b = t
 		}
 	}
@@ -199,6 +237,8 @@ func pairsOf(f *gguf.File) ([]pair, error) {
 			return nil, missingTensor(p.tensor + ".lora_a")
 		case p.b == nil:
 			return nil, missingTensor(p.tensor + ".lora_b")
+		case p.m == nil && kind == dora:
+			return nil, missingTensor(p.tensor + ".lora_m")
 		}
 		rank := p.b.Dims[0]
 		if rank < 1 || rank > kernel.MaxRank {
@@ -238,13 +278,16 @@ func (p *pair) check(t *gguf.Tensor) error {
 			return fmt.Errorf("tensor %q: shape %v, want %v for %q of the model", c.t.Name, c.t.Dims, trimmed(c.want), p.tensor)
 		}
 	}
+	if p.m != nil && !slices.Equal(p.m.Dims, []uint64{out}) {
+		return fmt.Errorf("tensor %q: shape %v, want %v for %q of the model", p.m.Name, p.m.Dims, []uint64{out}, p.tensor)
+	}
 	return nil
 }
 
 // A correction is an adapter's term of the products with one matrix.
 type correction struct {
+	pair
 	matrix string // its name
-	rank   int
 	a, b   thin
 }
 
@@ -271,7 +314,12 @@ func (w *weights) corrected(p pair) ([]correction, error) {
 		if m.remade != nil || !m.whole(name) {
 			return nil, fmt.Errorf("tensor %q: adapters of %q are not supported: it is not multiplied as it is", p.a.Name, p.tensor)
 		}
-		c := correction{matrix: m.Name, rank: p.rank}
+		if p.m != nil {
+			if err := m.measurable(w); err != nil {
+				return nil, fmt.Errorf("tensor %q: %w", p.m.Name, err)
+			}
+		}
+		c := correction{pair: p, matrix: m.Name}
 		if lookup {
 			c.a, c.b = thinOf(p.a, m.Out, []span{{0, m.Out}}), thinOf(p.b, m.In, []span{{0, m.In}})
 			c.a.Layout = kernel.Rows
@@ -282,6 +330,9 @@ func (w *weights) corrected(p pair) ([]correction, error) {
 				each = append(each, span{rows[k].from / int(outOf(t)) * p.rank, p.rank})
 			}
 			c.a, c.b = thinOf(p.a, p.rank, each), thinOf(p.b, m.Out, rows)
+			if p.m != nil {
+				c.b.Type = kernel.F32
+			}
 			c.a.N, c.b.N = m.N, m.N
 		}
 		list = append(list, c)
@@ -327,6 +378,7 @@ type thin struct {
 	kernel.Matrix
 	t     *gguf.Tensor
 	spans []span
+	by    []float32 // what each row of t is multiplied by, which is of floats then; nil: nothing
 }
 
 // thinOf returns a packed matrix of so many rows.
@@ -363,6 +415,9 @@ func (x *thin) fill(dst []byte, o Options) error {
 			copy(rows, src)
 		} else if err := kernel.Dequantize(from, mem.Float32s(rows), src); err != nil {
 			return unsupported(x.t, err)
+		}
+		if x.by != nil {
+			scaleRows(mem.Float32s(rows), mem.Float32s(rows), x.by[s.from:s.from+s.n], x.In)
 		}
 		packed := kernel.Pad(s.n) / kernel.Panel * kernel.PanelBytes(x.Type, x.In)
 		if x.Layout == kernel.Rows {

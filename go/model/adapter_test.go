@@ -204,7 +204,7 @@ func everyMatrix(t *testing.T, f *File, path, name string) (m *Model, adapter, m
 		before := *adapter
 		sum := add(w.Name, v, w.Dims)
 		last := adapter.tensors[len(adapter.tensors)-2:]
-		if err := m.takes(pair{w.Name, &last[0], &last[1], rank}); err != nil {
+		if err := m.takes(pair{tensor: w.Name, a: &last[0], b: &last[1], rank: rank}); err != nil {
 			*adapter = before
 			refused = append(refused, shortName(w.Name))
 			if !strings.Contains(err.Error(), "not supported") {

@@ -75,17 +75,18 @@ func AsFloats(t *gguf.Tensor) gguf.Type {
 // A delta is an adapter's change of a tensor: the scaled low-rank product.
 type delta struct {
 	pair
-	scale  float32
-	lookup bool // of an embedding: its numbers are A's, the vectors are B's columns
+	scale  float32 // of B A
+	by     float32 // of the adapter as a whole
+	lookup bool    // of an embedding: its numbers are A's, the vectors are B's columns
 }
 
 // addDeltas adds the deltas of an adapter's file.
 func addDeltas(deltas map[string][]delta, base *gguf.File, a ScaledFile, arch string) error {
-	alpha, err := adapterAlpha(a.GGUF, arch)
+	kind, alpha, err := adapterKind(a.GGUF, arch)
 	if err != nil {
 		return err
 	}
-	pairs, err := pairsOf(a.GGUF)
+	pairs, err := pairsOf(a.GGUF, kind)
 	if err != nil {
 		return err
 	}
@@ -101,9 +102,12 @@ func addDeltas(deltas map[string][]delta, base *gguf.File, a ScaledFile, arch st
 		if err := p.check(t); err != nil {
 			return err
 		}
-		d := delta{pair: p, scale: a.Scale, lookup: p.tensor == embeddingName}
+		d := delta{pair: p, scale: 1, by: a.Scale, lookup: p.tensor == embeddingName}
 		if alpha != 0 {
-			d.scale *= float32(alpha / float64(p.rank))
+			d.scale = float32(alpha / float64(p.rank))
+		}
+		if p.m != nil && (d.lookup || len(t.Dims) > 2) {
+			return fmt.Errorf("tensor %q: magnitudes of %q are not supported: it is not multiplied as one matrix", p.m.Name, p.tensor)
 		}
 		deltas[p.tensor] = append(deltas[p.tensor], d)
 	}
@@ -142,6 +146,8 @@ type mergedPart struct {
 	rank    int
 	numbers []float32 // [row][rank]
 	vectors []float32 // [matrix][rank][in]
+	gained            // where it has magnitudes; scale is without by then
+	times   float32   // of the adapter
 }
 
 func newMerger(t *gguf.Tensor, list []delta) (*merger, error) {
@@ -155,7 +161,17 @@ func newMerger(t *gguf.Tensor, list []delta) (*merger, error) {
 		if err != nil {
 			return nil, err
 		}
-		p := mergedPart{scale: d.scale, rank: d.rank, numbers: b, vectors: a}
+		p := mergedPart{scale: d.by * d.scale, rank: d.rank, numbers: b, vectors: a, times: d.by}
+		if d.m != nil {
+			magnitude, err := floats(d.m)
+			if err != nil {
+				return nil, err
+			}
+			x := turned{t: t, a: a, b: b, rank: d.rank, scale: d.scale}
+			if p.gained, err = x.gained(d.pair, magnitude); err != nil {
+				return nil, err
+			}
+		}
 		if d.lookup {
 			p.numbers, p.vectors = a, make([]float32, len(b))
 			for i := range m.in {
@@ -175,6 +191,12 @@ func (m *merger) row(y, sum []float32, r int) error {
 	if err := kernel.Dequantize(kernel.Type(m.t.Type), y, m.t.Data[r*width:(r+1)*width]); err != nil {
 		return err
 	}
+	var own []float32 // the row without adapters
+	for _, p := range m.parts {
+		if p.share != nil && own == nil {
+			own = slices.Clone(y)
+		}
+	}
 	for _, p := range m.parts {
 		clear(sum)
 		vectors := p.vectors[r/m.out*p.rank*m.in:]
@@ -183,8 +205,15 @@ func (m *merger) row(y, sum []float32, r int) error {
 				sum[i] += v * x
 			}
 		}
+		scale := p.scale
+		if p.share != nil {
+			scale *= p.gained.by[r]
+			for i, v := range own {
+				y[i] += p.times * p.share[r] * v
+			}
+		}
 		for i, s := range sum {
-			y[i] += p.scale * s
+			y[i] += scale * s
 		}
 	}
 	return nil

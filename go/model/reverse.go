@@ -56,6 +56,7 @@ type lowRank struct {
 	in, out, n   int
 	rank         int
 	scale        float32
+	turned       *turning // nil: rows have no magnitudes
 }
 
 // A keptOp is an operation of the first list, and the buffers there that it reads and writes. What it adds to, or changes in

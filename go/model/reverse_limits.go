@@ -54,8 +54,7 @@ func (r *reversal) limited(op kernel.Matmul, reads []kernel.Buf, from *made) err
 	limit, last := op.Limit, op.Parts[len(op.Parts)-1]
 	z := r.rowsLike(dst, last.Col+last.Out)
 	op.Dst, op.Limit = z, 0
-	r.emit(op, reads, z)
-	r.product(op, from)
+	r.produce(op, reads, from)
 	dz, dy := r.gradientBeside(z), r.gradientBeside(dst)
 	var back []kernel.Op
 	for _, p := range op.Parts {

@@ -173,10 +173,21 @@ func (r *reversal) matmul(op kernel.Matmul) error {
 	}
 	if last := op.Parts[len(op.Parts)-1]; op.Epilogue == kernel.Store {
 		r.results[op.Dst] = last.Col + last.Out
+	} else if op.Gains != nil {
+		return r.addTurned(op, reads, from)
+	}
+	r.produce(op, reads, from)
+	return nil
+}
+
+// produce keeps a product that is stored, or added where it has no gains, and its rule.
+func (r *reversal) produce(op kernel.Matmul, reads []kernel.Buf, from *made) {
+	if op.Gains != nil {
+		r.turned(op, reads, from)
+		return
 	}
 	r.emit(op, reads, op.Dst)
-	r.product(op, from)
-	return nil
+	r.product(op, from, op.Dst, 1)
 }
 
 // gated keeps a product with a gate, or with a function of its result, as the product and what is made of it.
@@ -196,8 +207,7 @@ func (r *reversal) gated(op kernel.Matmul, reads []kernel.Buf, from *made) error
 	for i := range op.Parts {
 		op.Parts[i].Col = i * next
 	}
-	r.emit(op, reads, z)
-	r.product(op, from)
+	r.produce(op, reads, from)
 	dz := r.gradientBeside(z)
 	dy := kernel.Columns{Buf: r.gradientBeside(dst), Col: whole.Parts[0].Col}
 	gate := kernel.BackGate{
@@ -247,10 +257,8 @@ func (r *reversal) bounded(op kernel.Matmul, reads []kernel.Buf, from *made) err
 	whole.Dst = dst
 	op.Dst, op.Softcap, op.Parts = z, 0, []kernel.Part{{Matrix: p.Matrix, Bias: p.Bias}}
 	r.emit(whole, reads, dst)
-	r.emit(op, reads, z)
+	r.produce(op, reads, from)
 	r.scaled(kernel.Columns{Buf: at}, kernel.Columns{Buf: z}, op.Rows, p.Out, 2/whole.Softcap)
-	op.Scale = 4 * cmp.Or(op.Scale, 1)
-	r.product(op, from)
 	dz, dy := kernel.Columns{Buf: r.gradientBeside(z)}, kernel.Columns{Buf: r.gradientBeside(dst), Col: p.Col}
 	r.then(func() error {
 		if _, err := r.given(dy); err != nil {
@@ -260,6 +268,7 @@ func (r *reversal) bounded(op kernel.Matmul, reads []kernel.Buf, from *made) err
 		r.back = append(r.back, kernel.BackGate{
 			DG: dz, G: kernel.Columns{Buf: at}, U: kernel.Columns{Buf: kernel.NoBuf}, DY: dy, Rows: op.Rows, Cols: p.Out, Fn: kernel.Sigmoid,
 		})
+		r.scale(dz, dz, op.Rows, p.Out, 4)
 		return nil
 	})
 	return nil
@@ -278,8 +287,9 @@ func (r *reversal) scaled(dst, src kernel.Columns, rows kernel.RowSet, n int, by
 	}, []kernel.Buf{src.Buf}, dst.Buf)
 }
 
-// product adds the rule of a product into dst of this list: gradients of its input, and of the matrices that are trained.
-func (r *reversal) product(op kernel.Matmul, from *made) {
+// product adds the rule of a product into dst of this list: gradients of its input, and of the matrices that are trained. y is
+// what becomes of the product by an adapter's gains and its term, times scale: dst, and 1, where there are no gains.
+func (r *reversal) product(op kernel.Matmul, from *made, y kernel.Buf, scaleY float32) {
 	for _, p := range op.Parts {
 		if _, ok := r.train[p.Name]; ok && r.seen[p.Name] {
 			r.twice = p.Name
@@ -317,10 +327,14 @@ func (r *reversal) product(op kernel.Matmul, from *made) {
 			if from.floats == kernel.NoBuf {
 				return fmt.Errorf("%q has no adapter", p.Name)
 			}
-			dy.Col += p.Out - l.out
+			b := l.b
+			if l.turned != nil {
+				b = l.turned.b
+			}
+			dy = kernel.Columns{Buf: r.gradientBeside(y), Col: dy.Col + p.Out - l.out}
 			r.back = append(r.back, kernel.BackLow{
 				Dst: from.gradients, Src: dy, Act: from.floats, Low: r.rowsLike(op.Dst, 2*l.rank), Rows: op.Rows,
-				A: l.a, B: l.b, DA: l.da, DB: l.db, In: l.in, Out: l.out, Rank: l.rank, Scale: l.scale * scale, Route: op.Route,
+				A: l.a, B: b, DA: l.da, DB: l.db, In: l.in, Out: l.out, Rank: l.rank, Scale: l.scale * scale * scaleY, Route: op.Route,
 			})
 		}
 		return nil
@@ -464,6 +478,8 @@ func buffersOf(op kernel.Op) []kernel.Buf {
 		return []kernel.Buf{op.Src}
 	case kernel.BackW:
 		return []kernel.Buf{op.Act}
+	case kernel.BackV:
+		return []kernel.Buf{op.X.Buf}
 	case kernel.BackLow:
 		return []kernel.Buf{op.Act}
 	case kernel.BackGate:

@@ -610,6 +610,7 @@ func (t *Trainer) backward(stop *kernel.Stop) error {
 	}
 	t.run(t.embedding.again)
 	t.run(t.embedding.back)
+	t.Adapter.finish()
 	return t.m.Damaged()
 }
 

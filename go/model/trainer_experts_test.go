@@ -86,7 +86,7 @@ func servesWhatIsTrained(t *testing.T, m *Model, tr *Trainer) {
 	}
 	for name, want := range a.adapter.low {
 		got := served.low[name]
-		if got.Scale != want.Scale || !bytes.Equal(got.A.Data, want.A.Data) || !bytes.Equal(got.B.Data, want.B.Data) {
+		if !slices.Equal(got.Gain, want.Gain) || got.Scale != want.Scale || !bytes.Equal(got.A.Data, want.A.Data) || !bytes.Equal(got.B.Data, want.B.Data) {
 			t.Errorf("%q is not what was trained", name)
 		}
 	}

@@ -54,8 +54,11 @@ func trainerFor(tb testing.TB, m *Model, l LoRA, threads int, pooling nn.Pooling
 		return nil, err
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
-	for i := range a.Numbers() {
+	for i := range a.Numbers()[:a.plain] {
 		a.Numbers()[i] = float32(rng.NormFloat64()) * 0.1
+	}
+	for i := range a.Numbers()[a.plain:] { // magnitudes: rows become of other lengths
+		a.Numbers()[a.plain+i] *= 1 + 0.2*float32(rng.NormFloat64())
 	}
 	if err := a.Moved(pool); err != nil {
 		tb.Fatal(err)
@@ -134,51 +137,57 @@ func differs(tb testing.TB, t *Trainer, texts []Text) (most float64, where strin
 	if total == 0 {
 		tb.Fatal("no gradient at all")
 	}
-	every := 2*len(a.names)/40 | 1 // of deep models fewer matrices, As and Bs in turn
-	number := 0
+	type part struct {
+		name string
+		n    int
+	}
+	var parts []part
 	for _, name := range a.names {
-		l := a.low[name]
-		for _, part := range []struct {
-			name string
-			n    int
-		}{{" A", len(l.a)}, {" B", len(l.b)}} {
-			own := gradient[at : at+part.n]
-			if number++; number%every != 0 {
-				at += part.n
-				continue
-			}
-			length := normOf(own)
-			if length == 0 {
-				tb.Errorf("%s%s has no gradient", name, part.name)
-				at += part.n
-				continue
-			}
-			loss := func(h float64) float64 {
-				for i, d := range own {
-					numbers[at+i] = was[at+i] + float32(h*float64(d)/length)
-				}
-				if err := a.Moved(t.pool); err != nil {
-					tb.Fatal(err)
-				}
-				outcomes, err := t.Outcomes(texts, false, nil)
-				if err != nil {
-					tb.Fatal(err)
-				}
-				return lossAlong(outcomes)
-			}
-			d, measured := math.Inf(1), 0.0
-			for step := 0.02; step > 1e-5 && d > 0.005; step /= 5 { // on a way of some length experts are chosen anew
-				by := (loss(step) - loss(-step)) / (2 * step)
-				if off := math.Abs(by-length) / total; off < d {
-					d, measured = off, by
-				}
-			}
-			copy(numbers[at:at+part.n], was[at:])
-			if d >= most {
-				most, where = d, fmt.Sprintf("%s%s: %.5f measured, %.5f computed, of %.5f", name, part.name, measured, length, total)
-			}
-			at += part.n
+		parts = append(parts, part{name + " A", len(a.low[name].a)}, part{name + " B", len(a.low[name].b)})
+	}
+	for _, name := range a.names {
+		if x := a.low[name].turned; x != nil {
+			parts = append(parts, part{name + " magnitudes", len(x.m)})
 		}
+	}
+	every := len(parts)/40 | 1 // of deep models fewer matrices, As and Bs in turn
+	for number, part := range parts {
+		own := gradient[at : at+part.n]
+		if (number+1)%every != 0 {
+			at += part.n
+			continue
+		}
+		length := normOf(own)
+		if length == 0 {
+			tb.Errorf("%s has no gradient", part.name)
+			at += part.n
+			continue
+		}
+		loss := func(h float64) float64 {
+			for i, d := range own {
+				numbers[at+i] = was[at+i] + float32(h*float64(d)/length)
+			}
+			if err := a.pack(t.pool); err != nil { // lengths stay: the gradient has them as constants
+				tb.Fatal(err)
+			}
+			outcomes, err := t.Outcomes(texts, false, nil)
+			if err != nil {
+				tb.Fatal(err)
+			}
+			return lossAlong(outcomes)
+		}
+		d, measured := math.Inf(1), 0.0
+		for step := 0.02; step > 1e-5 && d > 0.005; step /= 5 { // on a way of some length experts are chosen anew
+			by := (loss(step) - loss(-step)) / (2 * step)
+			if off := math.Abs(by-length) / total; off < d {
+				d, measured = off, by
+			}
+		}
+		copy(numbers[at:at+part.n], was[at:])
+		if d >= most {
+			most, where = d, fmt.Sprintf("%s: %.5f measured, %.5f computed, of %.5f", part.name, measured, length, total)
+		}
+		at += part.n
 	}
 	return most, where
 }

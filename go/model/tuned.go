@@ -19,6 +19,7 @@ type LoRA struct {
 	Rank       int     // rows of A
 	Alpha      float64 // scale is Alpha / Rank
 	RankStable bool    // scale is Alpha / sqrt(Rank) instead (Kalajdzievski 2023, "rsLoRA")
+	Magnitudes bool    // each row of that has a length of its own, which is trained too (Liu et al. 2024, "DoRA")
 	Targets    []string
 	Classifier bool   `json:"-"` // where there are no Targets, the classifier's own are among them: scores are trained
 	Seed       uint64 // of A, whose numbers are random; B is 0
@@ -45,11 +46,13 @@ type Tuned struct {
 	adapter  *Adapter
 	regions  []*mem.Region
 	numbers  []byte // Numbers
+	plain    int    // of them, those of As and Bs
 	gradient []float32
 }
 
 // Numbers returns the numbers: the memory that steps change. Moved makes changes count. Those of an adapter are of all tensors
-// in the order of the model's, of each A and then B, row by row, of experts one after the other.
+// in the order of the model's, of each A and then B, row by row, of experts one after the other; magnitudes follow, in the
+// same order.
 func (a *Tuned) Numbers() []float32 { return mem.Float32s(a.numbers) }
 
 // Gradient returns the gradient of the numbers that Trainer.Gradient has computed, until it does so again.
@@ -61,6 +64,9 @@ func (a *Tuned) Form() string {
 		return a.whole.form()
 	}
 	form := fmt.Sprintf("rank %d, alpha %v:", a.lora.Rank, a.alpha)
+	if a.lora.Magnitudes {
+		form = "magnitudes, " + form
+	}
 	for _, name := range a.names {
 		l := a.low[name]
 		form += fmt.Sprintf(" %s %d %d", name, l.in, l.out)
@@ -148,6 +154,13 @@ func (a *Tuned) find(m *Model) ([]tunedTensor, error) {
 			}
 			continue
 		}
+		if a.lora.Magnitudes {
+			for _, part := range t.mats {
+				if err := part.measurable(m.weights); err != nil {
+					return nil, err
+				}
+			}
+		}
 		words[word], names[name] = true, true
 		found = append(found, t)
 	}
@@ -217,13 +230,17 @@ func (a *Tuned) init(m *Model, budget *mem.Budget) error {
 	if err != nil {
 		return err
 	}
-	rank, n, packed := a.lora.Rank, 0, 0
+	rank, n, packed, beside := a.lora.Rank, 0, 0, 0
 	for _, t := range tensors {
 		one := t.mats[0]
 		n += one.N * rank * (one.In + t.out())
 		packed += kernel.AlignUp(panelsOf(rank, one.In, one.N).Bytes())
 		for _, x := range t.mats {
 			packed += kernel.AlignUp(panelsOf(x.Out, rank, x.N).Bytes())
+		}
+		if a.lora.Magnitudes {
+			n += t.out()
+			beside += turningBytes(t.out(), rank)
 		}
 	}
 	const purpose = "the adapter"
@@ -237,6 +254,12 @@ func (a *Tuned) init(m *Model, budget *mem.Budget) error {
 	rest, err := a.alloc(budget, purpose, packed)
 	if err != nil {
 		return err
+	}
+	var free []byte
+	if beside > 0 {
+		if free, err = a.alloc(budget, purpose, beside); err != nil {
+			return err
+		}
 	}
 	all := a.Numbers()
 	a.gradient, a.Matrices = mem.Float32s(gradient), len(tensors)
@@ -263,6 +286,27 @@ func (a *Tuned) init(m *Model, budget *mem.Budget) error {
 			a.adapter.low[x.Name] = kernel.LowRank{A: first, B: fill(panelsOf(x.Out, rank, x.N)), Scale: l.scale}
 		}
 		a.names, a.low[t.name] = append(a.names, t.name), l
+	}
+	a.plain = at
+	if !a.lora.Magnitudes {
+		return nil
+	}
+	for _, t := range tensors {
+		l := a.low[t.name]
+		w, _ := m.weights.f.Tensor(t.name)
+		l.turned = newTurning(w, l, &free)
+		l.turned.m, l.turned.dm = take(l.out)
+		if err := l.turned.begin(); err != nil {
+			return err
+		}
+		row := 0
+		for _, x := range t.mats {
+			low := a.adapter.low[x.Name]
+			low.Gain = l.turned.share[row : row+kernel.Pad(x.Out)]
+			a.adapter.low[x.Name] = low
+			l.turned.first[x.Name] = row
+			row += x.Out
+		}
 	}
 	return nil
 }
@@ -302,6 +346,18 @@ func (a *Tuned) Moved(pool *kernel.Pool) error {
 	if a.whole != nil {
 		return a.whole.moved(a.Numbers(), pool.Threads())
 	}
+	for _, name := range a.names {
+		if x := a.low[name].turned; x != nil {
+			if err := x.measure(pool.Threads()); err != nil {
+				return err
+			}
+		}
+	}
+	return a.pack(pool)
+}
+
+// pack makes the matrices of passes, by the lengths that were measured where there are magnitudes.
+func (a *Tuned) pack(pool *kernel.Pool) error {
 	rest := a.numbers
 	for _, name := range a.names {
 		l := a.low[name]
@@ -309,9 +365,19 @@ func (a *Tuned) Moved(pool *kernel.Pool) error {
 		for _, part := range l.mats {
 			panels = append(panels, a.adapter.low[part].B)
 		}
-		for _, p := range panels {
+		turned := l.turned
+		if turned != nil {
+			turned.apply()
+		}
+		row := 0 // of B
+		for i, p := range panels {
 			n := 4 * p.In * p.Out * p.N
-			rows := kernel.Matrix{Data: rest[:n:n], Type: kernel.F32, In: p.In, Out: p.Out, N: p.N}
+			data := rest[:n:n]
+			if turned != nil && i > 0 {
+				data = turned.rows[4*row*p.In : 4*(row+p.Out)*p.In]
+				row += p.Out
+			}
+			rows := kernel.Matrix{Data: data, Type: kernel.F32, In: p.In, Out: p.Out, N: p.N}
 			if err := pool.PackMat(p.Data, rows); err != nil {
 				return fmt.Errorf("%q: %w", name, err)
 			}
@@ -319,6 +385,15 @@ func (a *Tuned) Moved(pool *kernel.Pool) error {
 		}
 	}
 	return nil
+}
+
+// finish makes the gradient of what passes back have computed, where magnitudes are trained.
+func (a *Tuned) finish() {
+	for _, name := range a.names {
+		if x := a.low[name].turned; x != nil {
+			x.finish()
+		}
+	}
 }
 
 // Bytes returns the memory of the numbers, their gradient, and what passes multiply with.
@@ -359,7 +434,11 @@ func (a *Tuned) Write(arch string, numbers []float32) *gguf.Writer {
 	w := gguf.NewWriter()
 	w.Set("general.type", "adapter")
 	w.Set("general.architecture", arch)
-	w.Set("adapter.type", "lora")
+	kind := lora
+	if a.lora.Magnitudes {
+		kind = dora
+	}
+	w.Set("adapter.type", kind)
 	w.Set("adapter.lora.alpha", a.alpha)
 	for _, m := range a.Parts(numbers) {
 		for _, part := range []struct {
@@ -373,24 +452,33 @@ func (a *Tuned) Write(arch string, numbers []float32) *gguf.Writer {
 			}
 			w.AddTensor(m.Name+part.name, gguf.F32, dims, func(out io.Writer) error { return writeFloats(out, part.x) })
 		}
+		if m.M != nil {
+			w.AddTensor(m.Name+".lora_m", gguf.F32, []uint64{uint64(m.Out)}, func(out io.Writer) error { return writeFloats(out, m.M) })
+		}
 	}
 	return w
 }
 
 // Matrix is what an adapter has for one tensor of the model, with In columns and Out rows, N times for as many experts: A has
-// the rank's rows, B as many columns. Rows that are multiplied apart are in so many Parts.
+// the rank's rows, B as many columns, and M the magnitudes of rows, if there are any. Rows that are multiplied apart are in so many
+// Parts.
 type Matrix struct {
 	Name              string
 	In, Out, N, Parts int
-	A, B              []float32
+	A, B, M           []float32
 }
 
 // Parts returns what so many numbers, which may be Numbers, are of an adapter. They are not copied.
 func (a *Tuned) Parts(numbers []float32) (all []Matrix) {
+	magnitudes := numbers[a.plain:]
 	for _, name := range a.names {
 		l := a.low[name]
 		n, k := l.n*l.rank*l.in, l.n*l.rank*l.out
-		all = append(all, Matrix{name, l.in, l.out, l.n, len(l.mats), numbers[:n:n], numbers[n : n+k : n+k]})
+		m := Matrix{Name: name, In: l.in, Out: l.out, N: l.n, Parts: len(l.mats), A: numbers[:n:n], B: numbers[n : n+k : n+k]}
+		if l.turned != nil {
+			m.M, magnitudes = magnitudes[:l.out:l.out], magnitudes[l.out:]
+		}
+		all = append(all, m)
 		numbers = numbers[n+k:]
 	}
 	return all

@@ -54,12 +54,15 @@ const wholeAlign = 8
 type Span struct {
 	From, To int
 	Out, In  int  // of a matrix of a layer, for Muon; else 0
-	Vector   bool // it is norms and biases
+	Vector   bool // it is norms, biases or magnitudes
 }
 
 // Spans returns the parts of the numbers, in order, once there is a Trainer. Between them are numbers without gradients.
 func (a *Tuned) Spans() []Span {
 	if a.whole == nil {
+		if n := len(a.Numbers()); a.plain < n { // a magnitude that decays pulls its row to nothing, and not to the model's
+			return []Span{{To: a.plain}, {From: a.plain, To: n, Vector: true}}
+		}
 		return []Span{{To: len(a.Numbers())}}
 	}
 	var all []Span

@@ -30,6 +30,7 @@ type torchCase struct {
 	Model    string      `json:"model"`
 	Rank     int         `json:"rank"`
 	Alpha    float64     `json:"alpha"`
+	DoRA     bool        `json:"dora"`
 	Start    string      `json:"start"`
 	Gradient string      `json:"gradient"`
 	One      string      `json:"one"`
@@ -52,6 +53,7 @@ func TestTorch(t *testing.T) {
 	}
 	for name, c := range map[string]torchCase{
 		"adapter": {Rank: 8, Alpha: 16, Rate: 1e-3, Decay: 0.01},
+		"dora":    {Rank: 8, Alpha: 16, DoRA: true, Rate: 1e-3, Decay: 0.01},
 		"whole":   {Rate: 1e-4},
 	} {
 		t.Run(name, func(t *testing.T) { withTorch(t, c) })
@@ -84,7 +86,7 @@ func withTorch(t *testing.T, c torchCase) {
 		m, err = s.Load(model.Options{Pack: pool.PackInto, Budget: budget, Residency: model.Mapped})
 		must(err)
 		t.Cleanup(m.Close)
-		a, err = model.NewTuned(m, model.LoRA{Rank: c.Rank, Alpha: c.Alpha, Seed: 3}, budget)
+		a, err = model.NewTuned(m, model.LoRA{Rank: c.Rank, Alpha: c.Alpha, Magnitudes: c.DoRA, Seed: 3}, budget)
 		must(err)
 		for i, x := range a.Numbers() { // B is 0 at first, where A has no gradient
 			if x == 0 {

@@ -187,12 +187,18 @@ func TestFinetunePreferences(t *testing.T) {
 
 // An adapter in PEFT's format, converted with its checkpoint, has the numbers of the adapter in GGUF.
 func TestFinetunePEFT(t *testing.T) {
+	for _, kind := range []string{"--rslora", "--dora"} {
+		t.Run(kind, func(t *testing.T) { finetunePEFT(t, kind) })
+	}
+}
+
+func finetunePEFT(t *testing.T, kind string) {
 	t.Parallel()
 	dir, chats := chatsFile(t)
 	model, checkpoint := modelPath(t, "TinyStories-656K-f32.gguf"), testdata.Path(t, "models/src/TinyStories-656K")
 	plain, folder, back := filepath.Join(dir, "plain.gguf"), filepath.Join(dir, "peft"), filepath.Join(dir, "back.gguf")
 	for out, more := range map[string][]string{plain: nil, folder: {"--base", "somebody/model"}} {
-		r := quern(t, append([]string{"finetune", "-m", model, "--data", chats, "--steps", "2", "--rank", "4", "--rslora", "-o", out}, more...)...)
+		r := quern(t, append([]string{"finetune", "-m", model, "--data", chats, "--steps", "2", "--rank", "4", kind, "-o", out}, more...)...)
 		if r.code != 0 || !strings.Contains(r.stdout, out) {
 			t.Fatalf("%+v", r)
 		}
@@ -212,6 +218,16 @@ func TestFinetunePEFT(t *testing.T) {
 		t.Error(errX)
 	} else if y, errY := b.Float("adapter.lora.alpha"); errY != nil || math.Abs(x-y) > 1e-6*x {
 		t.Errorf("alpha %v and %v: %v", x, y, errY)
+	}
+	if kind == "--dora" {
+		said := func(flags ...string) string {
+			return succeed(t, append([]string{"run", "--temp", "0", "-n", "24", "-p", "Once upon a time", "-m"}, flags...)...)
+		}
+		merged := filepath.Join(dir, "merged.gguf")
+		succeed(t, "merge-lora", model, plain, "-o", merged)
+		if got, want := said(model, "--lora", plain), said(merged); got != want {
+			t.Errorf("with the adapter the model says %q, and merged %q", got, want)
+		}
 	}
 	quern(t, "finetune", "-m", model, "--data", chats, "-o", folder).refused(t, 1, "adapter_model.safetensors", "--force")
 }

@@ -113,6 +113,7 @@ when to stop, and the best adapter is kept. On Ctrl-C the run is saved beside OU
 	intVar(fs, &s.LoRA.Rank, "rank", "", s.LoRA.Rank, 1, kernel.MaxRank, "rank of the adapter")
 	floatVar(fs, &s.LoRA.Alpha, "alpha", 0, 0, 1e6, "alpha of the adapter, whose scale is alpha/rank; 0 is twice the rank")
 	fs.BoolVar(&s.LoRA.RankStable, "rslora", false, "the scale is alpha divided by the root of the rank (rsLoRA)")
+	fs.BoolVar(&s.LoRA.Magnitudes, "dora", false, "each row of a matrix has a magnitude, which is trained too (DoRA)")
 	fs.StringSliceVar(&s.LoRA.Targets, "targets", nil, "matrices of each layer that are trained, `NAMES` such as attn_q,attn_v (default: all of attention and feed-forward, and of classifiers cls and cls.output)")
 	f.defineSteps(fs)
 	fs.Lookup("lr").Usage += "; without the flag, 2e-05 of dpo and 5e-05 of orpo, 5e-04 of --draft-head, and with --full 2e-05, 1e-06 of dpo and 5e-06 of orpo"
@@ -195,7 +196,7 @@ func (f *finetuneFlags) check(fs *pflag.FlagSet) error {
 	case fs.Changed("base") && f.out != "" && !f.isPEFT():
 		return usagef("--base is in PEFT's format alone, and OUT is a file of GGUF")
 	}
-	for _, name := range []string{"rank", "alpha", "rslora", "targets"} {
+	for _, name := range []string{"rank", "alpha", "rslora", "dora", "targets"} {
 		if s.Weights != "" && fs.Changed(name) {
 			return usagef("--%s is of an adapter, and --full trains all weights; give one of them", name)
 		}
