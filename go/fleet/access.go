@@ -14,12 +14,14 @@ import (
 	"github.com/quern-llm/quern/go/server"
 	"github.com/quern-llm/quern/go/server/guard"
 	"github.com/quern-llm/quern/go/server/host"
+	"github.com/quern-llm/quern/go/server/oidc"
 	"github.com/quern-llm/quern/go/server/quota"
 )
 
 // Access says who may ask.
 type Access struct {
 	Keys         *guard.Keys // that clients need; nil: none
+	OIDC         string      // file of issuers whose tokens stand for keys; empty: none
 	RequireKey   bool        // others may reach the server only with a key
 	Origins      []string    // whose pages may use the API
 	AllowedHosts []string    // names of the server besides localhost
@@ -37,11 +39,39 @@ func (a *Access) keys() *guard.Keys {
 	return a.Keys
 }
 
+// openIssuers asks the issuers of tokens for their keys.
+func (f *Fleet) openIssuers(ctx context.Context) error {
+	a := &f.c.Access
+	if a.OIDC == "" {
+		return nil
+	}
+	c, err := oidc.ReadConfig(a.OIDC, guard.CheckGrant)
+	if err != nil {
+		return usage.Errorf("--oidc-config: %w", err)
+	}
+	v, err := oidc.Open(ctx, c, func(issuer string, err error) {
+		if err != nil {
+			f.log.Warn().Err(err).Str("issuer", issuer).Msg("the keys of an issuer of tokens stay as they were")
+			return
+		}
+		f.log.Info().Str("issuer", issuer).Msg("the keys of an issuer of tokens can be had again")
+	})
+	if err != nil {
+		return usage.Errorf("--oidc-config: %s: %w", a.OIDC, err)
+	}
+	f.onClose(v.Close)
+	if a.Keys == nil {
+		a.Keys = &guard.Keys{}
+	}
+	a.Keys.Trust(v)
+	return nil
+}
+
 // checkAccess refuses to serve where others could do harm, and warns where they could use the models.
 func (f *Fleet) checkAccess(context.Context) error {
 	a, hosts := &f.c.Access, f.c.Address.Hosts
 	keys, at := a.keys(), strings.Join(hosts, ", ")
-	if keys.Len() == 0 && !host.Local(hosts) {
+	if keys.Open() && !host.Local(hosts) {
 		if f.c.MCP != "" {
 			return usage.Errorf("--mcp: whoever reaches %s could call the tools, since there is no API key; "+
 				"give one with --api-key or --api-key-file, or --host 127.0.0.1", at)
@@ -53,7 +83,7 @@ func (f *Fleet) checkAccess(context.Context) error {
 		f.log.Warn().Strs("host", hosts).Msg("ANYBODY WHO REACHES THIS ADDRESS CAN USE THE MODEL: there is no API key; " +
 			"give one with --api-key-file, or --host 127.0.0.1")
 	}
-	if f.c.MCP != "" && keys.Len() == 0 && slices.Contains(a.AllowedHosts, "*") {
+	if f.c.MCP != "" && keys.Open() && slices.Contains(a.AllowedHosts, "*") {
 		return usage.Errorf("--mcp: with --allowed-hosts * and no API key, any page could call the tools under a name " +
 			"of its own; give a key with --api-key or --api-key-file, or name the hosts")
 	}
@@ -86,7 +116,7 @@ func (f *Fleet) followKeys(ctx context.Context) {
 		}
 		f.tellUnknown()
 		if f.c.Server.Batches != nil {
-			f.c.Server.Batches.Share(keys.Len() > 1)
+			f.c.Server.Batches.Share(keys.Several())
 		}
 	})
 }
@@ -113,19 +143,24 @@ func (a *Access) called(owner string) string {
 	return cmp.Or(owner, "all")
 }
 
-// counted returns the keys whose requests are counted. Without keys all clients are as one.
-func (a *Access) counted() (all []quota.Key) {
-	if a.keys().Len() == 0 {
+// counted returns the keys and subjects whose requests are counted. Without keys all clients are as one.
+func (a *Access) counted() []quota.Key { return a.accounts((*guard.Keys).All) }
+
+// totals returns the keys and tenants that have counters.
+func (a *Access) totals() []quota.Key { return a.accounts((*guard.Keys).Totals) }
+
+func (a *Access) accounts(of func(*guard.Keys) []guard.Key) (all []quota.Key) {
+	if a.keys().Open() {
 		return []quota.Key{{Admin: true, Account: a.everybody}}
 	}
-	for _, k := range a.keys().All() {
-		all = append(all, quota.Key{ID: k.Name, Name: k.Label, Admin: k.Admin, Account: k.Account})
+	for _, k := range of(a.keys()) {
+		all = append(all, quota.Key{ID: k.Name, Name: k.Label, Tenant: k.Tenant, Admin: k.Admin, Account: k.Account})
 	}
 	return all
 }
 
 // open reports whether a request comes from the network to a server without keys.
-func (a *Access) open(r *http.Request) bool { return a.keys().Len() == 0 && host.Network(r) }
+func (a *Access) open(r *http.Request) bool { return a.keys().Open() && host.Network(r) }
 
 // caller returns whose a request is.
 func (a *Access) caller(c *gin.Context) server.Caller {
@@ -133,7 +168,7 @@ func (a *Access) caller(c *gin.Context) server.Caller {
 	key := guard.KeyOf(c, keys)
 	caller := server.Caller{Flow: key.Name, Weight: key.Weight, Admin: key.Admin, Priority: key.Priority}
 	caller.Account = a.everybody
-	if keys.Len() > 0 {
+	if !keys.Open() {
 		caller.Owner, caller.Account = key.Name, key.Account
 	}
 	return caller
@@ -141,7 +176,7 @@ func (a *Access) caller(c *gin.Context) server.Caller {
 
 // account returns what counts the requests of an owner; false: its key was removed.
 func (a *Access) account(owner string) (*quota.Account, bool) {
-	if a.keys().Len() == 0 {
+	if a.keys().Open() {
 		return a.everybody, true
 	}
 	k, ok := a.keys().Named(owner)

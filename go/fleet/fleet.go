@@ -143,7 +143,7 @@ func New(ctx context.Context, c Config) (_ *Fleet, err error) {
 		}
 	}()
 	for _, open := range []func(context.Context) error{
-		f.readModels, f.checkAccess, f.openTools, f.openTelemetry, f.openStores, f.openDevice, f.openServer, f.listen,
+		f.readModels, f.openIssuers, f.checkAccess, f.openTools, f.openTelemetry, f.openStores, f.openDevice, f.openServer, f.listen,
 	} {
 		if err = open(ctx); err != nil {
 			return nil, err
@@ -195,7 +195,7 @@ func (f *Fleet) openTelemetry(context.Context) (err error) {
 			return telemetry.ModelState{State: st.State.String(), Bytes: st.Bytes, Leases: st.Leases}
 		},
 		VLLM: f.c.VLLMMetrics, OneModel: len(f.start) == 1 && f.c.Catalog.none(), Meter: push.Meter, Energy: energy,
-		Keys: f.c.Access.counted,
+		Keys: f.c.Access.totals,
 	})
 	return nil
 }
@@ -206,7 +206,7 @@ func (f *Fleet) openStores(context.Context) error {
 		return usage.Errorf("--fine-tuning: examples and models are kept in the folder of --batch-dir; give one")
 	}
 	if dir := f.c.BatchDir; dir != "" {
-		owners := f.c.Access.keys().Len() > 1
+		owners := f.c.Access.keys().Several()
 		batches, err := batch.Open(dir, int64(min(cmp.Or(f.c.BatchBytes, defaultStore), maxStore)), owners)
 		if err != nil {
 			return usage.Errorf("--batch-dir: %w", err)

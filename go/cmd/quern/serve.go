@@ -147,7 +147,7 @@ func (f *serveFlags) config(logs zerolog.Logger, stderr io.Writer) (c fleet.Conf
 			Hosts: f.hosts, Port: f.port, Prefix: f.prefix, Shared: f.shared, CertFile: f.certFile, KeyFile: f.keyFile,
 			Timeout: time.Duration(f.timeout) * time.Second,
 		},
-		Access:   fleet.Access{RequireKey: f.requireKey, Origins: f.origins, AllowedHosts: f.allowedHosts},
+		Access:   fleet.Access{OIDC: f.oidc, RequireKey: f.requireKey, Origins: f.origins, AllowedHosts: f.allowedHosts},
 		MaxBody:  int64(f.bodyLimit),
 		BatchDir: f.batchDir, BatchBytes: f.batchMax, FineTuning: f.fineTuning, KeepFile: f.keepAnswers, KeepBytes: f.keepMost, DiskDir: f.diskDir, DiskBytes: f.diskMax,
 		MCP: f.mcp, NoMetrics: !f.metrics, VLLMMetrics: f.vllmMetrics, AuditLog: f.audit, Traces: f.traces, NoPage: !f.page, PageDir: f.path,

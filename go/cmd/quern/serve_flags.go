@@ -54,6 +54,7 @@ type serverFlags struct {
 	certFile, keyFile string
 	apiKeys           []string
 	apiKeyFile        string
+	oidc              string
 	audit             string
 	requireKey        bool
 	origins           []string
@@ -154,6 +155,7 @@ func (f *serveFlags) define(whole, which, each *pflag.FlagSet) {
 
 	whole.StringSliceVar(&f.apiKeys, "api-key", nil, "`KEY` that clients need, or sha256: and its hash; comma-separated")
 	whole.StringVar(&f.apiKeyFile, "api-key-file", "", "`FILE` with such keys, one per line, each with a weight, a role (admin or user), a highest priority, a name and quotas if need be; it is followed")
+	whole.StringVar(&f.oidc, "oidc-config", "", "JSON `FILE` of OpenID Connect issuers whose tokens clients may give in place of keys (default: none)")
 	whole.BoolVar(&f.requireKey, "require-key", false, "refuse to start without a key if the address is reachable from other machines")
 	whole.StringSliceVar(&f.origins, "cors-origins", []string{"localhost"}, "`ORIGINS` whose pages may use the API, such as https://example.com; localhost is all of this machine, * is all")
 	whole.StringSliceVar(&f.allowedHosts, "allowed-hosts", nil, "`NAMES` of this server besides localhost, when it listens on the loopback address, and besides addresses and private names when it has no API key; * is all")

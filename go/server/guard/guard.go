@@ -12,6 +12,8 @@ import (
 
 	"github.com/gin-gonic/gin"
 	"github.com/rs/zerolog"
+
+	"github.com/quern-llm/quern/go/server/oidc"
 )
 
 // Keys of the request's context that the middleware sets.
@@ -90,19 +92,24 @@ func Recover(log zerolog.Logger) gin.HandlerFunc {
 	}
 }
 
-// Auth requires a key, if there are keys, for all requests except those that read public paths. It identifies the
+// Auth requires a key or a token, if there are keys or issuers, for all requests except those that read public paths. It identifies the
 // client by its key, or else by its address.
 func Auth(keys *Keys, public []string) gin.HandlerFunc {
 	return func(c *gin.Context) {
-		if keys.Len() == 0 {
+		if keys.Open() {
 			c.Set(Client, address(c.Request.RemoteAddr))
 			return
 		}
-		key, ok := keys.Check(presented(c.Request))
+		text := presented(c.Request)
+		key, ok := keys.Check(text)
+		var wrong *oidc.Error
+		if !ok {
+			key, wrong = keys.token(c.Request.Context(), text)
+			ok = wrong == nil
+		}
 		reads := c.Request.Method == http.MethodGet || c.Request.Method == http.MethodHead
 		if !ok && !(reads && slices.Contains(public, c.Request.URL.Path)) {
-			c.Header("WWW-Authenticate", `Bearer realm="quern"`)
-			refuse(c, http.StatusUnauthorized, "authentication_error", "invalid API key: give one as \"Authorization: Bearer KEY\" or \"X-Api-Key: KEY\"")
+			refuseKey(c, wrong)
 			return
 		}
 		c.Set(Client, key.Called())
@@ -110,9 +117,32 @@ func Auth(keys *Keys, public []string) gin.HandlerFunc {
 	}
 }
 
+// refuseKey ends a request whose key or token is not accepted, with the header of RFC 6750.
+func refuseKey(c *gin.Context, e *oidc.Error) {
+	if e == errNoToken {
+		c.Header("WWW-Authenticate", `Bearer realm="quern"`)
+		refuse(c, http.StatusUnauthorized, "authentication_error", e.Reason)
+		return
+	}
+	says := func(code string) {
+		c.Header("WWW-Authenticate", fmt.Sprintf(`Bearer realm="quern", error="%s", error_description="%s"`, code, e.Reason))
+	}
+	switch e.Kind {
+	case oidc.Unavailable:
+		c.Header("Retry-After", "10")
+		refuse(c, http.StatusServiceUnavailable, "unavailable_error", e.Reason)
+	case oidc.Forbidden:
+		says("insufficient_scope")
+		refuse(c, http.StatusForbidden, "permission_error", e.Reason)
+	default:
+		says("invalid_token")
+		refuse(c, http.StatusUnauthorized, "authentication_error", "invalid token: "+e.Reason)
+	}
+}
+
 // KeyOf returns the key of a request. Without keys, every client is an admin.
 func KeyOf(c *gin.Context, keys *Keys) Key {
-	if keys.Len() == 0 {
+	if keys.Open() {
 		return Key{Name: c.GetString(Client), Admin: true, Priority: maxPriority}
 	}
 	key, _ := c.Value(OfKey).(Key)

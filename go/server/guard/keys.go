@@ -22,12 +22,14 @@ import (
 	"github.com/quern-llm/quern/go/server/quota"
 )
 
-// Keys are the accepted API keys, stored as hashes. Its methods are safe for concurrent use, but for AddFile.
+// Keys are the accepted API keys, stored as hashes, and the issuers whose tokens are accepted beside them. Its methods are safe for concurrent use, but for AddFile and Trust.
 type Keys struct {
 	given *table // of NewKeys
 	file  string // of AddFile; empty: there is none
 	read  stamp  // of the file, when it was read
 	now   atomic.Pointer[table]
+
+	subjects *subjects // of tokens; nil: none are accepted
 
 	mu       sync.Mutex
 	accounts map[[sha256.Size]byte]*quota.Account // also of keys that were removed on this day
@@ -58,10 +60,11 @@ type key struct {
 	account  *quota.Account
 }
 
-// A Key is the key of a request.
+// A Key is the key of a request, or what its token stands for.
 type Key struct {
-	Name     string  // safe to log: the beginning of its hash
-	Label    string  // its name in the file; empty: it has none
+	Name     string  // safe to log: the beginning of its hash, or of the subject's
+	Label    string  // its name in the file, or the subject's; empty: it has none
+	Tenant   string  // of a subject; empty: none
 	Weight   float64 // of its share of the machine
 	Admin    bool    // may change the server, and end requests of others
 	Priority int     // the highest that its requests may ask for
@@ -305,6 +308,12 @@ func (k *Keys) LostRoles() bool { return k.keys().lost }
 // Len returns the number of keys.
 func (k *Keys) Len() int { return len(k.keys().list) }
 
+// Open reports whether anybody may ask: there are no keys, and no tokens are accepted.
+func (k *Keys) Open() bool { return k.Len() == 0 && k.subjects == nil }
+
+// Several reports whether there may be several who ask.
+func (k *Keys) Several() bool { return k.Len() > 1 || k.subjects != nil }
+
 // Check looks up a key in constant time.
 func (k *Keys) Check(text string) (found Key, ok bool) { return k.keys().check(text) }
 
@@ -341,21 +350,30 @@ func (k *table) about(one *key) (found Key) {
 	return found
 }
 
-// All returns the keys.
+// All returns the keys, and the subjects that have come.
 func (k *Keys) All() (all []Key) {
 	t := k.keys()
 	for i := range t.list {
 		all = append(all, t.about(&t.list[i]))
 	}
-	return all
+	return append(all, k.subjects.all()...)
 }
 
-// Named returns the key of a Key.Name; false: there is none, or not any more.
+// Totals returns the keys, and the tenants of subjects, whose accounts never count less than they did.
+func (k *Keys) Totals() (all []Key) {
+	t := k.keys()
+	for i := range t.list {
+		all = append(all, t.about(&t.list[i]))
+	}
+	return append(all, k.subjects.totals()...)
+}
+
+// Named returns the key of a Key.Name; false: there is none, or not any more, or it is that of a subject who has not come yet.
 func (k *Keys) Named(name string) (found Key, ok bool) {
 	t := k.keys()
 	at, ok := t.names[name]
 	if !ok {
-		return Key{}, false
+		return k.subjects.named(name)
 	}
 	return t.about(&t.list[at.n]), true
 }

@@ -17,7 +17,8 @@ type (
 	keyUsage struct {
 		Object  string      `json:"object"`
 		ID      string      `json:"id"`             // the beginning of its hash; empty where there are no keys
-		Name    string      `json:"name,omitempty"` // in the file of keys
+		Name    string      `json:"name,omitempty"` // in the file of keys, or of a token's subject
+		Tenant  string      `json:"tenant,omitempty"`
 		Role    string      `json:"role"`
 		Limits  keyLimits   `json:"limits"`
 		Running int64       `json:"running"` // requests that wait or run, without those of batches
@@ -57,7 +58,7 @@ func (s *API) usage(req *answer.Request) error {
 func usageOf(k quota.Key) keyUsage {
 	u := k.Account.Usage()
 	out := keyUsage{
-		Object: "usage", ID: k.ID, Name: k.Name, Role: "user", Running: u.Running, Refused: u.Refused,
+		Object: "usage", ID: k.ID, Name: k.Name, Tenant: k.Tenant, Role: "user", Running: u.Running, Refused: u.Refused,
 		Limits: keyLimits{u.Limits.Minute, u.Limits.Day, u.Limits.Concurrent, u.Limits.Models},
 	}
 	if k.Admin {

@@ -1,4 +1,4 @@
-// Package quota counts what each API key asks of a server, and refuses what is more than it may.
+// Package quota counts what each API key, or subject of tokens, asks of a server, and refuses what is more than it may.
 //
 // An Account is what is counted of a key. A request for a model is a Run: it is refused at its beginning where the key has
 // no requests, places or output tokens left, and once its prompt is known where that has more tokens than are left. Output
@@ -27,6 +27,7 @@ type Account struct {
 	refused                 int64
 	periods                 [2]int64 // the numbers of the minute and of the day that are counted, since 1970
 	models                  map[string]*[periods]Count
+	total                   *Account // nil: none
 }
 
 // The periods of which there are counts.
@@ -76,6 +77,35 @@ func (a *Account) SetLimits(l Limits) {
 	a.turn()
 	a.limits = l
 	a.turn() // what is not limited is not counted by minutes
+}
+
+// Into has what is counted from now on be counted in a total too, which has no limits: requests that have ended, and refusals.
+// A total is in none itself.
+func (a *Account) Into(total *Account) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.total = total
+}
+
+// since counts requests of a model that have ended.
+func (a *Account) since(model string, c Count) {
+	if a == nil || c == (Count{}) {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	r := Run{a: a, model: model}
+	r.counts()[Since].add(c)
+}
+
+// refusal counts one.
+func (a *Account) refusal() {
+	if a == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.refused++
 }
 
 // Limits returns the limits.
@@ -199,6 +229,7 @@ func spent(kind Kind, all []Quota) (e *Error) {
 func (r *Run) refuse(e *Error) *Error {
 	if !r.background {
 		r.a.refused++
+		r.a.total.refusal()
 	}
 	return e
 }
@@ -223,6 +254,7 @@ func (r *Run) count(d Count) {
 		r.far.add(d)
 	} else {
 		c[Since].add(d)
+		r.a.total.since(r.model, d)
 	}
 }
 
@@ -345,6 +377,7 @@ func (r *Run) End(refused bool) {
 		return
 	}
 	r.counts()[Since].add(far)
+	a.total.since(r.model, far)
 }
 
 // A Usage is what an account has counted.
@@ -399,7 +432,8 @@ func (a *Account) Idle() bool {
 // A Key is whose an account is.
 type Key struct {
 	ID      string // the beginning of the key's hash; empty: of all requests, where there are no keys
-	Name    string // in the file of keys; empty: it has none
+	Name    string // in the file of keys, or of the subject of a token; empty: it has none
+	Tenant  string // of such a subject; empty: none
 	Admin   bool
 	Account *Account
 }
