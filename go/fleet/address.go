@@ -30,6 +30,8 @@ type Address struct {
 	Shared            bool          // other processes may listen on the same port
 	CertFile, KeyFile string        // of TLS; empty: none
 	Timeout           time.Duration // for a client to read what it is sent; 0: 30 s
+
+	Vertex *server.Vertex // what Vertex AI asks, whose port is used in place of Port; nil: it is not asked by it
 }
 
 // handler assembles the middleware and the handlers.

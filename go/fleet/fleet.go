@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"log"
 	"net"
+	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -303,11 +304,18 @@ func (f *Fleet) listen(context.Context) error {
 		return err
 	}
 	a := &f.c.Address
+	var all http.Handler = handler
+	if v := a.Vertex; v != nil {
+		if all, err = v.Handler(handler, a.Prefix, f.maxBody()); err != nil {
+			return usage.Errorf("%w", err)
+		}
+		a.Port = v.Port
+	}
 	if f.at, err = host.Listen(a.Hosts, a.Port, a.Shared, a.CertFile, a.KeyFile); err != nil {
 		return err
 	}
 	errors := log.New(f.log.With().Str("from", "net/http").Logger(), "", 0)
-	f.host = host.New(guard.Unprefixed(handler), a.Prefix, cmp.Or(a.Timeout, 30*time.Second), errors)
+	f.host = host.New(guard.Unprefixed(all), a.Prefix, cmp.Or(a.Timeout, 30*time.Second), errors)
 	f.host.Alive = f.alive
 	f.onClose(f.host.Close)
 	return nil

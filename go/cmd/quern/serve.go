@@ -153,6 +153,9 @@ func (f *serveFlags) config(logs zerolog.Logger, stderr io.Writer) (c fleet.Conf
 		MCP: f.mcp, NoMetrics: !f.metrics, VLLMMetrics: f.vllmMetrics, AuditLog: f.audit, Traces: f.traces, NoPage: !f.page, PageDir: f.path,
 		DrainDelay: f.drainDelay, Drain: f.drain,
 	}
+	if c.Address.Vertex, err = server.VertexOf(os.Getenv); err != nil {
+		return c, usagef("%w", err)
+	}
 	if c.Access.Keys, err = f.keys(); err != nil {
 		return c, err
 	}
