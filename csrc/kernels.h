@@ -49,7 +49,23 @@ static inline int64_t act_bytes(enum qn_act kind)
 {
 	if (kind == QN_ACT_F32)
 		return sizeof(struct actf);
-	return kind == QN_ACT_BF16 ? sizeof(struct actb) : sizeof(struct act8);
+	if (kind == QN_ACT_BF16)
+		return sizeof(struct actb);
+	return kind < QN_ACT_Q16_256 ? sizeof(struct act8) : 2 * sizeof(struct act8);
+}
+
+/* Kinds that kernels know: those behind them are two blocks of 8 bits each, of the kind that act_half() returns. */
+#define QN_N_ACT_ONE ((int)QN_ACT_Q16_256)
+
+static inline enum qn_act act_half(enum qn_act kind)
+{
+	return kind < QN_ACT_Q16_256 ? kind : kind - QN_ACT_Q16_256 + QN_ACT_Q8_256;
+}
+
+/* Number k of 8 bits in a block. */
+static inline float act8_at(const struct act8 *a, enum qn_act kind, int k)
+{
+	return (kind == QN_ACT_Q8_256 ? a->d : a->d32[k / 32]) * (float)a->qs[k];
 }
 
 #define QN_N_KV_TYPES 6 /* one more than the largest enum qn_kv_type */
@@ -190,7 +206,7 @@ struct kernels {
 	float (*sumsq)(const float *x, int64_t n);
 	/* y = (x * r) * w; n floats. w may be NULL, for ones. */
 	void (*scale_rows)(float *y, const float *x, float r, const float *w, int64_t n);
-	/* A block of n <= 256 floats as activations of a kind, not QN_ACT_F32; the rest of it becomes zeros. */
+	/* A block of n <= 256 floats as activations of a kind below QN_N_ACT_ONE, not QN_ACT_F32; the rest of it becomes zeros. */
 	void (*quantize)(void *y, const float *x, int n, enum qn_act kind);
 	/* Sum of n floats, and of (x - mean)^2: in lanes and added as those of sumsq. */
 	float (*sum)(const float *x, int64_t n);

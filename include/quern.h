@@ -91,6 +91,7 @@ struct qn_batch {
  *   rows of floats     [n][width], width a multiple of 16
  *   float activations  [width/256][n][256] floats             (qn_act_bytes)
  *   8-bit activations  [width/256][n] blocks of 320 bytes     (qn_act_bytes)
+ *   16-bit activations [width/256][n][2] of these blocks      (qn_act_bytes)
  * n is the number of rows an operation works on. All are 64-byte aligned.
  */
 struct qn_buf {

@@ -55,7 +55,14 @@ enum qn_act {
 	QN_ACT_Q8_32 = 2,  /* 8 bits, a scale for each 32: blocks of 32 weights and more with one scale */
 	QN_ACT_Q8_32_16 = 3, /* the same with sums of each 16: weights with a scale for each 16 */
 	QN_ACT_BF16 = 4, /* rounded to BF16, what is below 2^-56 to 0: weights of BF16 */
-	QN_N_ACT = 5,
+	/*
+	 * 16 bits: two blocks of the kind above them by its name, the first of the numbers and the second of what it leaves of
+	 * them. Products with weights of that kind take either.
+	 */
+	QN_ACT_Q16_256 = 5,
+	QN_ACT_Q16_32 = 6,
+	QN_ACT_Q16_32_16 = 7,
+	QN_N_ACT = 8,
 };
 
 /* What products with this type take. */

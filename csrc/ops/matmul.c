@@ -56,6 +56,7 @@ struct operand {
 	mm_pair_fn *pair;
 	const uint8_t *act; /* the first row's activations */
 	int64_t act_bytes;  /* from one row's to the next's */
+	int planes;         /* blocks of a kernel that a row has of 256 columns: 2 of 16 bits */
 	int64_t panels, panel_bytes, row_bytes;
 	uint8_t *scratch; /* for two panels packed on the way */
 	size_t scratch_each;
@@ -76,7 +77,7 @@ static int mm_of(const struct qn_mat *m)
 static struct operand operand_of(const struct run *c, const struct qn_op *op, int i)
 {
 	const struct qn_mat *m = &op->matmul.mat[i];
-	const enum qn_act kind = qn_type_act(m->type);
+	const enum qn_act kind = act_of(op->matmul.act, m->type);
 
 	return (struct operand){
 		.m = m,
@@ -84,6 +85,7 @@ static struct operand operand_of(const struct run *c, const struct qn_op *op, in
 		.mm = qn_kernels.mm[mm_of(m)],
 		.act = c->bufs[op->matmul.act[kind]].data,
 		.act_bytes = act_bytes(kind),
+		.planes = act_half(kind) == kind ? 1 : 2,
 		.pair = qn_kernels.mm_pair[mm_of(m)],
 		.panels = mat_panels(m),
 		.panel_bytes = mat_panel_bytes(m),
@@ -247,6 +249,29 @@ static void finish(const struct run *c, const struct qn_op *op, const struct pan
 	}
 }
 
+/* n rows of products become half as many: the two planes of a row of activations lie side by side. */
+static void add_planes(float *tile, int n)
+{
+	for (int k = 0; k < n / 2; k++)
+		for (int r = 0; r < QN_PANEL; r++)
+			tile[k * QN_PANEL + r] = tile[2 * k * QN_PANEL + r] + tile[(2 * k + 1) * QN_PANEL + r];
+}
+
+/* Rows t .. t + n times a panel, or two. tile: n rows for each, and room for as many more where there are planes. */
+static void multiply(const struct operand *o, float *tile, const void *w, const void *w2, int64_t n_act, int64_t t,
+                     int n)
+{
+	const uint8_t *act = o->act + t * o->act_bytes;
+	const int each = n * o->planes;
+
+	if (w2)
+		o->pair(tile, w, w2, act, o->m->n_in, n_act * o->planes, each);
+	else
+		o->mm(tile, w, act, o->m->n_in, n_act * o->planes, each);
+	if (o->planes == 2)
+		add_planes(tile, w2 ? 2 * each : each);
+}
+
 /* Panels times rows t .. t + n of n_act rows of activations. */
 static void panel_tile(const struct run *c, const struct qn_op *op, const struct panels *s, int64_t n_act, int64_t t,
                        int n)
@@ -254,7 +279,6 @@ static void panel_tile(const struct run *c, const struct qn_op *op, const struct
 	const struct operand *o = s->o, *second = s->twin ? s->twin : o;
 	const int i = (int)(o->m - op->matmul.mat), n_store = s->w[1] && !s->twin ? 2 : 1;
 	const int64_t row = op->rows == QN_ROWS_HEAD ? t - s->e * c->batch->n_tok : t;
-	const uint8_t *act = o->act + t * o->act_bytes;
 	_Alignas(64) float tile[2 * QN_TILE_MAX * QN_PANEL];
 	float *tile2 = tile + n * QN_PANEL;
 
@@ -265,12 +289,12 @@ static void panel_tile(const struct run *c, const struct qn_op *op, const struct
 
 			__builtin_prefetch(buf_row(c, op->matmul.dst, row + k) + col, 1);
 		}
-	if (s->w[1] && n >= QN_PAIR_MIN && o->pair && mm_of(o->m) == mm_of(second->m)) {
-		o->pair(tile, s->w[0], s->w[1], act, o->m->n_in, n_act, n);
+	if (s->w[1] && n * o->planes >= QN_PAIR_MIN && o->pair && mm_of(o->m) == mm_of(second->m)) {
+		multiply(o, tile, s->w[0], s->w[1], n_act, t, n);
 	} else {
-		o->mm(tile, s->w[0], act, o->m->n_in, n_act, n);
+		multiply(o, tile, s->w[0], NULL, n_act, t, n);
 		if (s->w[1])
-			second->mm(tile2, s->w[1], second->act + t * second->act_bytes, second->m->n_in, n_act, n);
+			multiply(second, tile2, s->w[1], NULL, n_act, t, n);
 	}
 	finish(c, op, s, tile, tile2, t, n);
 }
@@ -280,14 +304,13 @@ static void panels_in_turn(const struct run *c, const struct qn_op *op, const st
                            const struct operand *twin, int64_t e, int64_t p0, int64_t p1, int64_t n_act, int64_t t,
                            int n)
 {
-	_Alignas(64) float tile[2][FEW * RUN_PANELS * QN_PANEL];
+	_Alignas(64) float tile[2][FEW * (RUN_PANELS + 1) * QN_PANEL];
 	const int64_t each = n * QN_PANEL;
 
 	for (int64_t p = p0; p < p1; p++)
-		o->mm(tile[0] + (p - p0) * each, panel_of(o, e, p, 0), o->act + t * o->act_bytes, o->m->n_in, n_act, n);
+		multiply(o, tile[0] + (p - p0) * each, panel_of(o, e, p, 0), NULL, n_act, t, n);
 	for (int64_t p = p0; p < p1; p++)
-		twin->mm(tile[1] + (p - p0) * each, panel_of(twin, e, p, 1), twin->act + t * twin->act_bytes,
-		         twin->m->n_in, n_act, n);
+		multiply(twin, tile[1] + (p - p0) * each, panel_of(twin, e, p, 1), NULL, n_act, t, n);
 	for (int64_t p = p0; p < p1; p++) {
 		const struct panels s = panels_at(o, twin, e, p, p1);
 
@@ -301,7 +324,7 @@ static void panels_in_turn(const struct run *c, const struct qn_op *op, const st
  */
 static int64_t tile_tokens(const struct operand *o)
 {
-	const int64_t most = qn_kernels.mm_tile[mm_of(o->m)];
+	const int64_t most = qn_kernels.mm_tile[mm_of(o->m)] / o->planes;
 	const int64_t each = (o->m->n_in + QN_ACT_BLOCK - 1) / QN_ACT_BLOCK * o->act_bytes;
 	const int64_t fit = TILE_BYTES / each / TILE_UNIT * TILE_UNIT;
 
@@ -429,7 +452,7 @@ static int check(const struct plan *p, const struct qn_op *op)
 
 		if (!mat_ok(m) || (op->rows == QN_ROWS_PAIR ? n_mat(op) % m->n_mat : n_mat(op) != m->n_mat))
 			return 0;
-		if (!buf_ok(p, a->act[qn_type_act(m->type)], m->n_in))
+		if (!buf_ok(p, a->act[act_of(a->act, m->type)], m->n_in))
 			return 0;
 		if ((!(glu && i) && !dst_ok(p, op, a->col[i], m)) || !delta_ok(p, op, i))
 			return 0;

@@ -218,15 +218,18 @@ static int gather_check(const struct plan *p, const struct qn_op *o)
 /* A block of activations times w: its scales, where it has some. */
 static void weigh(void *block, enum qn_act kind, float w)
 {
+	const enum qn_act half = act_half(kind);
 	struct act8 *y = block;
 	struct actb *b = block;
 
+	if (half != kind)
+		weigh(y + 1, half, w);
 	if (kind == QN_ACT_F32)
 		qn_kernels.scale_rows(block, block, w, NULL, QN_ACT_BLOCK);
 	else if (kind == QN_ACT_BF16)
 		for (int i = 0; i < QN_ACT_BLOCK; i++)
 			b->x[i] = bf16_factor(bf16_of_f32(f32_of_bf16(b->x[i]) * w));
-	else if (kind == QN_ACT_Q8_256)
+	else if (half == QN_ACT_Q8_256)
 		y->d *= w;
 	else
 		qn_kernels.scale_rows(y->d32, y->d32, w, NULL, QN_ACT_BLOCK / 32);

@@ -15,6 +15,25 @@ static void norm_row(const struct qn_norm *op, struct norm s, float *y, const fl
 		qn_kernels.affine(y, x, s.mean, s.r, w, b, n);
 }
 
+/* A block of n floats as activations of a kind. */
+static void to_act(void *y, const float *x, int n, enum qn_act kind)
+{
+	const enum qn_act half = act_half(kind);
+	struct act8 *two = y;
+	struct actf rest;
+
+	if (kind == QN_ACT_F32) {
+		memcpy(y, x, sizeof *x * (size_t)n);
+		return;
+	}
+	qn_kernels.quantize(y, x, n, half);
+	if (half == kind)
+		return;
+	for (int i = 0; i < n; i++) /* NaN where the scale is */
+		rest.x[i] = x[i] - act8_at(two, half, i);
+	qn_kernels.quantize(two + 1, rest.x, n, half);
+}
+
 /* Columns of row i of NORM and ACT: of QN_ROWS_HEAD, n_tok rows of each head. */
 static const float *act_src(const struct run *c, const struct qn_op *o, int64_t i)
 {
@@ -56,12 +75,7 @@ static void act_run(struct run *c, const struct qn_op *o)
 			if (op->act[k] < 0)
 				continue;
 
-			void *y = act_block(c, op->act[k], k, (op->block + i % blocks) * rows + row);
-
-			if (k == QN_ACT_F32)
-				memcpy(y, x, sizeof *x * (size_t)n);
-			else
-				qn_kernels.quantize(y, x, (int)n, k);
+			to_act(act_block(c, op->act[k], k, (op->block + i % blocks) * rows + row), x, (int)n, k);
 		}
 	}
 }

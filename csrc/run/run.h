@@ -39,6 +39,14 @@ static inline void *act_block(const struct run *c, int buf, enum qn_act kind, in
 	return (uint8_t *)c->bufs[buf].data + i * act_bytes(kind);
 }
 
+/* The kind of activations that a product with a type takes of those that are there: 16 bits where it has the choice. */
+static inline enum qn_act act_of(const int32_t *act, int32_t type)
+{
+	const enum qn_act kind = qn_type_act(type), wide = kind - QN_ACT_Q8_256 + QN_ACT_Q16_256;
+
+	return kind != QN_ACT_F32 && kind != QN_ACT_BF16 && act[wide] >= 0 ? wide : kind;
+}
+
 /* Adds the squares of what a product multiplies by to a tap: each thread those of its columns. */
 void run_tap(const struct run *c, const struct qn_op *op, const struct qn_tap *tap);
 

@@ -8,13 +8,14 @@
 /* Column k of a block of activations. */
 static float column(const void *block, enum qn_act kind, int k)
 {
+	const enum qn_act half = act_half(kind);
 	const struct act8 *a = block;
 
 	if (kind == QN_ACT_F32)
 		return ((const struct actf *)block)->x[k];
 	if (kind == QN_ACT_BF16)
 		return f32_of_bf16(((const struct actb *)block)->x[k]);
-	return (kind == QN_ACT_Q8_256 ? a->d : a->d32[k / 32]) * (float)a->qs[k];
+	return half == kind ? act8_at(a, kind, k) : act8_at(a, half, k) + act8_at(a + 1, half, k);
 }
 
 /* Rows from .. to of `rows` inputs of a product. */
@@ -80,7 +81,7 @@ static void tap_products(const struct inputs *in, const struct qn_tap *tap, cons
 void run_tap(const struct run *c, const struct qn_op *op, const struct qn_tap *tap)
 {
 	const struct qn_mat *m = &op->matmul.mat[0];
-	const enum qn_act kind = qn_type_act(m->type);
+	const enum qn_act kind = act_of(op->matmul.act, m->type);
 	const int64_t rows = op_rows(c, op), blocks = (m->n_in + QN_ACT_BLOCK - 1) / QN_ACT_BLOCK;
 	/* experts that have one matrix */
 	const int32_t share = op->rows == QN_ROWS_PAIR ? op->routing.n_expert / m->n_mat : 1;

@@ -310,7 +310,7 @@ static void vec(struct set *s)
 	line(s, "sumsq", (4) * N / time);
 	TIME(time, s->k.scale_rows(y, x, 1.5f, w, N));
 	line(s, "scale_rows", (12) * N / time);
-	for (enum qn_act kind = QN_ACT_Q8_256; kind < QN_N_ACT; kind++) {
+	for (enum qn_act kind = QN_ACT_Q8_256; kind < QN_N_ACT_ONE; kind++) {
 		TIME(time, for (int b = 0; b < N / QN_ACT_BLOCK; b++)
 		                   s->k.quantize(&q[b], x + b * QN_ACT_BLOCK, QN_ACT_BLOCK, kind));
 		line(s,

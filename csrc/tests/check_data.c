@@ -205,8 +205,11 @@ void act8_of(struct act8 *y, enum qn_act kind, const int8_t *q, float d)
 
 double act_value(const void *block, enum qn_act kind, int k)
 {
+	const enum qn_act half = act_half(kind);
 	const struct act8 *x = block;
 
+	if (half != kind)
+		return act_value(x, half, k) + act_value(x + 1, half, k);
 	if (kind == QN_ACT_F32)
 		return (double)((const struct actf *)block)->x[k];
 	if (kind == QN_ACT_BF16)

@@ -182,16 +182,16 @@ static void quantize(void)
 {
 	for (int n = 1; n <= QN_ACT_BLOCK; n += check_quick ? 5 : 1)
 		for (int i = 0; i < (n == QN_ACT_BLOCK ? 400 : 40); i++) { /* whole blocks may go another way */
-			const enum qn_act kind = QN_ACT_Q8_256 + (enum qn_act)(i % (QN_N_ACT - 1));
+			const enum qn_act kind = QN_ACT_Q8_256 + (enum qn_act)(i % (QN_N_ACT_ONE - 1));
 			float *x = guard_fill(&in, sizeof *x * (size_t)n);
 			union {
 				struct act8 q8;
 				struct actb b;
 			} want;
 
-			quantize_fill(x, n, i / (QN_N_ACT - 1) % 10);
+			quantize_fill(x, n, i / (QN_N_ACT_ONE - 1) % 10);
 			memset(&want, 0x77, sizeof want);
-			check_at(check_sets, "quantize n %d, kind %d, data %d", n, kind, i / (QN_N_ACT - 1));
+			check_at(check_sets, "quantize n %d, kind %d, data %d", n, kind, i / (QN_N_ACT_ONE - 1));
 			check_sets[0].k.quantize(&want, x, n, kind);
 			if (kind == QN_ACT_BF16)
 				bf16_oracle(&want.b, x, n);
@@ -200,7 +200,7 @@ static void quantize(void)
 			EACH_SET(s) {
 				void *y = guard_fill(&out, (size_t)act_bytes(kind));
 
-				check_at(s, "quantize n %d, kind %d, data %d", n, kind, i / (QN_N_ACT - 1));
+				check_at(s, "quantize n %d, kind %d, data %d", n, kind, i / (QN_N_ACT_ONE - 1));
 				s->k.quantize(y, x, n, kind);
 				check_bytes("block", y, &want, act_bytes(kind));
 				guard_intact("block", &out);

@@ -217,14 +217,15 @@ static void act(const struct scene *s)
 				y[i] = (double)x[i];
 		for (enum qn_act k = 0; k < QN_N_ACT; k++)
 			for (int i = 0; i < n && s->op->to_act.act[k] >= 0; i++) {
-				const int run = k == QN_ACT_Q8_256 ? QN_ACT_BLOCK : 32, at = i / run * run;
+				const int run = act_half(k) == QN_ACT_Q8_256 ? QN_ACT_BLOCK : 32, at = i / run * run;
 				const double max = largest(y + at, n - at < run ? n - at : run);
 
 				if (!check_near("activation", i, act_at(s, k, rows, t, i), y[i],
 				                k == QN_ACT_F32 ? 1e-6 * (fabs(y[i]) +
 				                                          (s->op->to_act.norm.bias != NULL))
 				                : k == QN_ACT_BF16 ? 0x1.01p-8 * fabs(y[i]) + 1e-6
-				                                : max * 0.5001 / 127 + 1e-6))
+				                : k < QN_N_ACT_ONE ? max * 0.5001 / 127 + 1e-6
+				                : max * 0.5001 / 127 / 254 + 1e-6 * (1 + fabs(y[i]))))
 					return;
 			}
 	}
@@ -248,7 +249,7 @@ enum { N_IN_MAX = 1024 };
 /* The activations of row t that m multiplies. */
 static void activations(const struct scene *s, const struct qn_mat *m, int64_t rows, int64_t t, double *x)
 {
-	const enum qn_act kind = qn_type_act(m->type);
+	const enum qn_act kind = act_of(s->op->matmul.act, m->type);
 
 	check_true(m->n_in <= N_IN_MAX, "a wider matrix than the check has room for");
 	for (int i = 0; i < m->n_in; i++)

@@ -58,6 +58,7 @@ type Config struct {
 	Batch     int           // maximum tokens of a pass; 0: 512
 	KV        kvcache.Types // in which keys and values are stored
 	Tiers     kvcache.Tiers // the same by age; nil: all as KV says
+	Fine      bool          // activations have 16 bits instead of 8 where weights are quantized: see model.Survey.Finer
 	Residency model.Residency
 	Shift     bool                     // a text that reaches the end of the context loses older tokens and goes on
 	MTP       bool                     // the first of the model's own layers that predict further tokens drafts, where the file has some and there is memory for it; or the file's head
@@ -415,6 +416,15 @@ func (e *Engine) KVName() string {
 		return e.kvTiers.String()
 	}
 	return e.kvTypes.String()
+}
+
+// Arithmetic names what results depend on besides the weights: the types of keys and values, and activations that have
+// other bits than by default.
+func (e *Engine) Arithmetic() string {
+	if e.config.Fine {
+		return e.KVName() + "-a16"
+	}
+	return e.KVName()
 }
 
 // Recurrent reports whether sequences have recurrent state, which cannot be rolled back to any position:

@@ -50,6 +50,9 @@ func (c *Config) survey(f *model.File) (*model.Survey, error) {
 // because it was requested explicitly.
 func (c *Config) needed(f *model.File) (*model.Survey, error) {
 	s, err := model.NewSurvey(f, c.KVTypes(), c.Ctx, c.tiers()...)
+	if err == nil && c.Fine {
+		s, err = s.Finer()
+	}
 	if err == nil && c.Ranks != nil {
 		s, err = c.divided(s)
 	}

@@ -57,7 +57,7 @@ func (m *member) serverModel(open *launch.Model, log zerolog.Logger) ask.Model {
 	}
 	s := ask.Describe(m.head.File, open.Engine, m.head.Tokenizer, m.template, open.Adapters)
 	s.Projector = open.Projector
-	s.TemplateWarning, s.Tags, s.Path, s.Fingerprint = m.warning, m.Tags, m.Path, verify.Profile()+"-"+open.Engine.KVName()
+	s.TemplateWarning, s.Tags, s.Path, s.Fingerprint = m.warning, m.Tags, m.Path, verify.Profile()+"-"+open.Engine.Arithmetic()
 	s.Sampling, s.Seed, s.MaxTokens, s.Defaults = sampling, m.Seed, m.MaxTokens, m.Defaults
 	s.Shifts, s.Keep, s.ReasoningFormat, s.SuffixFirst = m.head.EngineConfig().Shift, m.Keep, m.ReasoningFormat, m.SuffixFirst
 	for i := range s.Adapters {

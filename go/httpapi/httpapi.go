@@ -234,4 +234,4 @@ func (h *Handler) Close() error {
 var errShared = errors.New("the model is the program's own")
 
 // fingerprint identifies what a text of a seed depends on besides the model and the request.
-func fingerprint(e *engine.Engine) string { return verify.Profile() + "-" + e.KVName() }
+func fingerprint(e *engine.Engine) string { return verify.Profile() + "-" + e.Arithmetic() }

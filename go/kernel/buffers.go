@@ -32,8 +32,16 @@ const (
 	Route                        // the experts that each token is routed to
 )
 
+// Eight reports whether activations of the kind have 8 bits, or 16 where they are Fine.
+func (k BufKind) Eight() bool { return k == ActQ8x256 || k == ActQ8x32 || k == ActQ8x32Sum16 }
+
 // act is C's number of a kind of activations.
-func (k BufKind) act() int { return int(k - ActF32) }
+func (k BufKind) act(fine bool) int {
+	if fine {
+		return int(k - ActQ8x256 + C.QN_ACT_Q16_256)
+	}
+	return int(k - ActF32)
+}
 
 // RowSet is the set of rows that an operation works on, and so the number of rows of a buffer.
 type RowSet int32
@@ -59,6 +67,7 @@ type BufSpec struct {
 	Kind  BufKind
 	Rows  RowSet
 	Width int  // columns; a multiple of Panel in Floats
+	Fine  bool // of activations of 8 bits: they have 8 more for what the first leave, and products with them twice the work
 	Whole bool // it has rows of all tokens of the batch, also where plans run over a part of them: see Buffers.Look
 
 	NExpert, NUsed int // of Route and of PairRows
@@ -93,7 +102,7 @@ func (s BufSpec) bytes(r Room) int {
 	n := s.rows(r)
 	switch s.Kind {
 	case ActF32, ActQ8x256, ActQ8x32, ActQ8x32Sum16, ActBF16:
-		return int(C.qn_act_bytes(C.enum_qn_act(s.Kind.act()), C.int64_t(n), C.int64_t(s.Width)))
+		return int(C.qn_act_bytes(C.enum_qn_act(s.Kind.act(s.Fine)), C.int64_t(n), C.int64_t(s.Width)))
 	case Route:
 		return int(C.qn_route_bytes(C.int64_t(r.Tok), C.int32_t(s.NExpert), C.int32_t(s.NUsed)))
 	}
@@ -109,6 +118,8 @@ func (s BufSpec) check(i int) error {
 		return shapeErr("buffer %d for %d of %d experts", i, s.NUsed, s.NExpert)
 	case s.Rows == HeadRows && (s.NHead < 1 || s.Kind == Floats || s.Kind == Route):
 		return shapeErr("buffer %d of kind %d for %d heads", i, s.Kind, s.NHead)
+	case s.Fine && !s.Kind.Eight():
+		return shapeErr("buffer %d of kind %d with 8 bits more", i, s.Kind)
 	case s.Whole && (s.Kind != Floats || s.Rows != TokRows):
 		return shapeErr("buffer %d of kind %d for all tokens of a batch", i, s.Kind)
 	}

@@ -94,7 +94,10 @@ func (b *planBuilder) act(c *[C.QN_N_ACT]C.int32_t, a Act, rows RowSet) error {
 		if kind < ActF32 || kind > ActBF16 {
 			return shapeErr("activations of kind %d", kind)
 		}
-		if err := b.one(&c[kind.act()], kind, buf, rows); err != nil {
+		if !b.has(buf) {
+			return shapeErr("buffer %d for activations", buf)
+		}
+		if err := b.one(&c[kind.act(b.specs[buf].Fine)], kind, buf, rows); err != nil {
 			return err
 		}
 	}

@@ -34,6 +34,7 @@ const MaxShareParts = C.QN_SHARE_PARTS
 type SharePart struct {
 	Dst  Buf
 	Kind BufKind // of Dst: Floats or activations
+	Fine bool    // so is Dst
 	Cut  []int   // rank r has columns, or blocks, Cut[r] to Cut[r+1], in multiples of Panel
 	Own  int     // where those of this rank begin
 }
@@ -44,7 +45,7 @@ func (p SharePart) bytes(r int) int {
 	if p.Kind == Floats {
 		return n * 4
 	}
-	return n * int(C.qn_act_bytes(C.enum_qn_act(p.Kind.act()), 1, actBlock))
+	return n * int(C.qn_act_bytes(C.enum_qn_act(p.Kind.act(p.Fine)), 1, actBlock))
 }
 
 // StageWidth returns the columns that Stage has at least.
@@ -87,8 +88,10 @@ func (o Share) fill(b *planBuilder, op *C.struct_qn_op) error {
 		if p.Kind == Floats {
 			err = b.floats(&c.part[i].dst, p.Dst, o.Rows, p.Cut[len(p.Cut)-1])
 		} else {
-			c.part[i].act = C.int32_t(p.Kind.act())
-			err = b.one(&c.part[i].dst, p.Kind, p.Dst, o.Rows)
+			c.part[i].act = C.int32_t(p.Kind.act(p.Fine))
+			if err = b.one(&c.part[i].dst, p.Kind, p.Dst, o.Rows); err == nil && b.specs[p.Dst].Fine != p.Fine {
+				err = shapeErr("buffer %d of activations, of which ranks share other bits", p.Dst)
+			}
 		}
 		if err != nil {
 			return err

@@ -283,7 +283,7 @@ func (a *adaptation) twin(b kernel.Buf) kernel.Buf {
 	t, ok := a.twins[b]
 	if !ok {
 		spec := a.p.Bufs[b]
-		spec.Kind = kernel.ActF32
+		spec.Kind, spec.Fine = kernel.ActF32, false
 		t = a.add(spec)
 		a.twins[b] = t
 	}

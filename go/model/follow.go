@@ -224,6 +224,9 @@ func (f *Follower) join(body []byte) error {
 		return fmt.Errorf("%s is another file than rank 0's", f.file.Name())
 	}
 	s, err := NewSurvey(f.file, in.KV, in.Ctx, in.Tiers...)
+	if err == nil && in.Fine {
+		s, err = s.Finer()
+	}
 	if err == nil && in.Media {
 		s, err = s.Seeing()
 	}

@@ -68,6 +68,7 @@ type invitation struct {
 	KV       kernel.KVTypes
 	Tiers    []nn.Tier
 	Ctx      int
+	Fine     bool // Survey.Finer
 	Media    bool // Survey.Seeing
 	Head     bool // File.DraftBy
 	Drafts   bool // Survey.Drafting
@@ -166,7 +167,8 @@ func (s *Survey) Invite(ctx context.Context, version string, u Use) (*Lead, erro
 	if err == nil {
 		err = l.tell(msgJoin, invitation{
 			First: l.asked + 1, Version: version, File: s.file.identity(), Division: division, KV: s.kv, Tiers: s.tiers, Ctx: s.Config.Ctx,
-			Media: s.Config.Media, Head: s.Config.Head.Arch != "", Drafts: s.Config.Drafts, Use: u, Shares: s.ranks.Shares, Least: s.ranks.Least,
+			Fine: s.Config.Fine, Media: s.Config.Media, Head: s.Config.Head.Arch != "", Drafts: s.Config.Drafts, Use: u,
+			Shares: s.ranks.Shares, Least: s.ranks.Least,
 			Layers: s.ranks.Layers,
 		})
 	}

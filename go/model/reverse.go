@@ -453,7 +453,7 @@ func (r *reversal) activations(act kernel.Act, m *made) (kernel.Act, []kernel.Bu
 	}
 	if r.weights != nil && m.floats == kernel.NoBuf { // gradients of weights are of floats
 		spec := r.p.Bufs[writes[0]]
-		spec.Kind = kernel.ActF32
+		spec.Kind, spec.Fine = kernel.ActF32, false
 		m.floats = r.fresh(spec, spec.Width)
 		to[kernel.ActF32], r.acts[m.floats] = m.floats, m
 		writes = append(writes, m.floats)

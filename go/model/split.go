@@ -359,7 +359,7 @@ func (s *splitting) has(b kernel.Buf, route kernel.Buf, cut []int, apart bool) {
 	if s.p.Bufs[b].Rows != kernel.PairRows {
 		route = kernel.NoBuf
 	}
-	x := portion{kernel.SharePart{Dst: b, Kind: s.p.Bufs[b].Kind, Cut: cut, Own: cut[s.rank]}, route, apart}
+	x := portion{kernel.SharePart{Dst: b, Kind: s.p.Bufs[b].Kind, Fine: s.p.Bufs[b].Fine, Cut: cut, Own: cut[s.rank]}, route, apart}
 	if apart {
 		x.Own = cut[0]
 	}

@@ -103,7 +103,7 @@ func (s *staging) hand(from, to int, bufs []kernel.Buf) []kernel.Op {
 		for r := from + 1; r <= s.n; r++ {
 			cut[r] = width
 		}
-		s.portions = append(s.portions, portion{kernel.SharePart{Dst: b, Kind: spec.Kind, Cut: cut, Own: cut[s.rank]}, kernel.NoBuf, false})
+		s.portions = append(s.portions, portion{kernel.SharePart{Dst: b, Kind: spec.Kind, Fine: spec.Fine, Cut: cut, Own: cut[s.rank]}, kernel.NoBuf, false})
 	}
 	s.exchange(to, func(portion) bool { return true })
 	return s.out

@@ -99,7 +99,13 @@ func (s *Survey) Split(r Ranks) (*Survey, error) {
 func of(cfg *Config, a arch.Arch, f *File, kv kernel.KVTypes, tiers []nn.Tier) *Survey {
 	return &Survey{
 		Config: cfg, file: f, kv: kv, tiers: tiers,
-		make:    func(w *weights) (*nn.Program, error) { return a.Build(cfg, w, kv, tiers...) },
+		make: func(w *weights) (*nn.Program, error) {
+			p, err := a.Build(cfg, w, kv, tiers...)
+			if err == nil && cfg.Fine {
+				finer(p)
+			}
+			return p, err
+		},
 		unknown: func(w *weights) error { return w.unknown(cfg) },
 	}
 }
@@ -124,6 +130,28 @@ func (s *Survey) Drafting() (*Survey, error) {
 	}
 	d.Layout = layout(packed.program)
 	return d, nil
+}
+
+// Finer returns a survey of the same model, whose products with quantized weights take activations of 16 bits instead of 8.
+// That is before Drafting and Split.
+func (s *Survey) Finer() (*Survey, error) {
+	cfg := *s.Config
+	cfg.Fine = true
+	a, err := arch.Lookup(cfg.Arch)
+	if err != nil {
+		return nil, err
+	}
+	f := of(&cfg, a, s.file, s.kv, s.tiers)
+	f.Layout = s.Layout
+	_, err = f.find(Packed)
+	return f, err
+}
+
+// finer gives all activations of 8 bits 8 more.
+func finer(p *nn.Program) {
+	for i := range p.Bufs {
+		p.Bufs[i].Fine = p.Bufs[i].Kind.Eight()
+	}
 }
 
 // Seeing returns a survey of the same model, whose tokens may bring rows of pictures and sounds.

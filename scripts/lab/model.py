@@ -47,6 +47,7 @@ class Decoder:
 
     attend(layer, head, q, k, v, mask) -> output [tokens, dim], in place of softmax(q k^T) v; q is scaled and rotated
     tap(layer, what, x), shown what products read (INPUTS) and, as "probs", the weights of attention of each head
+    read(layer, what, x) -> x, in place of what they read; layer n_layer's "head" is what the output reads
     over[(layer, name)], a matrix in place of the file's
     """
 
@@ -68,7 +69,7 @@ class Decoder:
         self.head_dim = lab.meta("attention.key_length", self.n_embd // self.n_head)
         self.eps, self.n_ctx = lab.meta("attention.layer_norm_rms_epsilon"), lab.meta("context_length")
         self.base, self.window = lab.meta("rope.freq_base", 10000.0), lab.meta("attention.sliding_window", 0)
-        self.attend = self.tap = None
+        self.attend = self.tap = self.read = None
         self.over = {}
 
     def matrix(self, layer, name):
@@ -80,7 +81,7 @@ class Decoder:
     def see(self, layer, what, x):
         if self.tap:
             self.tap(layer, what, x)
-        return x
+        return self.read(layer, what, x) if self.read and what != "probs" else x
 
     def attention(self, layer, x):
         n, b = len(x), f"blk.{layer}."
@@ -121,7 +122,10 @@ class Decoder:
         return stream
 
     def logits(self, x):
-        return self.norm(x, self.w["output_norm"]) @ self.w.get("output", self.w["token_embd"]).T
+        x = self.norm(x, self.w["output_norm"])
+        if self.read:
+            x = self.read(self.n_layer, "head", x)
+        return x @ self.w.get("output", self.w["token_embd"]).T
 
     def losses(self, hidden, ids):
         """Of each token but the first, given those before it, in nats; some rows of logits at a time."""

@@ -53,9 +53,9 @@ func TestServeRanks(t *testing.T) {
 	bodies := asked()
 	for _, c := range []struct{ ranks, args []string }{
 		{[]string{"--ranks", "2"}, []string{"--context-shift", "-c", "64", "--cache-disk", t.TempDir()}},
-		{[]string{"--ranks", "3", "--rank-split", "1,2,1"}, []string{"--kv-tiers", "64:i16,*:q8_0"}},
+		{[]string{"--ranks", "3", "--rank-split", "1,2,1"}, []string{"--kv-tiers", "64:i16,*:q8_0", "--activations", "16"}},
 		{[]string{"--ranks", "2", "--split", "layers"}, nil},
-		{[]string{"--ranks", "3", "--split", "layers", "--rank-split", "1,2,1"}, nil},
+		{[]string{"--ranks", "3", "--split", "layers", "--rank-split", "1,2,1"}, []string{"--activations", "16"}},
 		{[]string{"--ranks", "2", "--split", "auto"}, nil},
 	} {
 		want := serve(t, "demo", c.args...).answers(bodies)
