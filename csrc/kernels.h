@@ -206,7 +206,7 @@ struct kernels {
 	float (*sumsq)(const float *x, int64_t n);
 	/* y = (x * r) * w; n floats. w may be NULL, for ones. */
 	void (*scale_rows)(float *y, const float *x, float r, const float *w, int64_t n);
-	/* A block of n <= 256 floats as activations of a kind below QN_N_ACT_ONE, not QN_ACT_F32; the rest of it becomes zeros. */
+	/* A block of n <= 256 floats as activations of a kind below QN_N_ACT_ONE, not QN_ACT_F32; then zeros. */
 	void (*quantize)(void *y, const float *x, int n, enum qn_act kind);
 	/* Sum of n floats, and of (x - mean)^2: in lanes and added as those of sumsq. */
 	float (*sum)(const float *x, int64_t n);

@@ -56,8 +56,8 @@ enum qn_act {
 	QN_ACT_Q8_32_16 = 3, /* the same with sums of each 16: weights with a scale for each 16 */
 	QN_ACT_BF16 = 4, /* rounded to BF16, what is below 2^-56 to 0: weights of BF16 */
 	/*
-	 * 16 bits: two blocks of the kind above them by its name, the first of the numbers and the second of what it leaves of
-	 * them. Products with weights of that kind take either.
+	 * 16 bits: two blocks of the kind of 8 bits with the same scales, the first of the numbers and the second of
+	 * what it leaves of them. Products with weights of that kind take either.
 	 */
 	QN_ACT_Q16_256 = 5,
 	QN_ACT_Q16_32 = 6,

@@ -45,7 +45,10 @@ static void sizes(void)
 		check_true(qn_type_name(type) != NULL, "qn_type_at(%d) is type %d", n_types, type);
 	check_true(n_types == check_n_types && qn_type_at(-1) < 0, "%d types, want %d", n_types, check_n_types);
 	for (enum qn_act kind = 0; kind < QN_N_ACT; kind++) {
-		const size_t block = kind == QN_ACT_F32 ? 1024 : kind == QN_ACT_BF16 ? 512 : kind < QN_N_ACT_ONE ? 320 : 640;
+		const size_t block = kind == QN_ACT_F32    ? 1024
+		                     : kind == QN_ACT_BF16 ? 512
+		                     : kind < QN_N_ACT_ONE ? 320
+		                                           : 640;
 
 		check_true(qn_act_bytes(kind, 3, 1) == 3 * block && qn_act_bytes(kind, 3, 256) == 3 * block &&
 		                   qn_act_bytes(kind, 5, 257) == 10 * block, "qn_act_bytes of kind %d", kind);
