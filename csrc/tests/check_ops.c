@@ -1740,7 +1740,7 @@ static void streams(struct qn_pool *pool)
 		.kind = QN_OP_NORM,
 		.to_act = {
 			.norm = {.kind = QN_NORM_NONE, .weight = x}, .src = {0, STREAM_COLS}, .n_col = STREAM_COLS,
-			.act = {-1, -1, -1, -1, -1},
+			.act = {-1, -1, -1, -1, -1, -1, -1, -1},
 		},
 	};
 	op.to_act.act[QN_ACT_F32] = 1;
@@ -1894,7 +1894,7 @@ static void limits(struct qn_pool *pool)
 	struct qn_op op = {
 		.kind = QN_OP_MATMUL,
 		.matmul = {
-			.dst = 1, .act = {-1, -1, -1, -1, -1}, .n_mat = 2, .col = {0, N}, .scale = 1, .fn = QN_FN_SILU,
+			.dst = 1, .act = {-1, -1, -1, -1, -1, -1, -1, -1}, .n_mat = 2, .col = {0, N}, .scale = 1, .fn = QN_FN_SILU,
 		},
 	};
 

@@ -153,7 +153,7 @@ static struct qn_op *add_matmul(struct tiny *t, int rows, int dst, int epilogue,
 
 	op->matmul = (struct qn_matmul){.dst = dst, .epilogue = epilogue, .scale = 1};
 	put_acts(op->matmul.act, act, type);
-	for (int k = QN_N_ACT_ONE; k < QN_N_ACT && t->n_ops % 2; k++) /* every other product takes 16 bits */
+	for (int k = QN_N_ACT_ONE; k < QN_N_ACT && t->n_ops % 2 == 0; k++) /* every other product takes 16 bits */
 		op->matmul.act[k] = -1;
 	return op;
 }
