@@ -2,7 +2,9 @@ package main
 
 import (
 	"encoding/json"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -27,20 +29,29 @@ func TestActivations(t *testing.T) {
 	}
 }
 
-// The bits are the same on all sets and with any number of threads, and others than those of 8 bits.
-func TestVerifyActivations(t *testing.T) {
+// The bits are the same on all sets, with any number of threads and in passes of any size, and others than those of 8 bits.
+func TestActivationsOnAllSets(t *testing.T) {
 	t.Parallel()
-	args := []string{"verify", "-m", "demo", "-n", "8", "-p", "Once upon a time"}
-	eight := succeed(t, args...)
-	args = append(args, "--activations", "16")
-	best := succeed(t, append(args, "-t", "2")...)
-	var row, other struct{ Logits string }
-	if json.Unmarshal([]byte(best), &row) != nil || json.Unmarshal([]byte(eight), &other) != nil || row == other {
-		t.Errorf("16 bits: %s, 8 bits: %s", best, eight)
+	file := filepath.Join(t.TempDir(), "logits")
+	logits := func(isa string, args ...string) []byte {
+		t.Helper()
+		args = append([]string{"perplexity", "-m", "demo", "-f", heldOut, "-c", "64", "--chunks", "1", "--save-all-logits", file}, args...)
+		if r := (invocation{args: args, env: []string{"QUERN_ISA=" + isa}}).run(t); r.code != 0 {
+			t.Fatalf("%s: %s", isa, r.stderr)
+		}
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
 	}
-	for _, isa := range []string{"scalar", "avx2"} {
-		if r := (invocation{args: append(args, "-t", "1"), env: []string{"QUERN_ISA=" + isa}}).run(t); r.code != 0 || r.stdout != best {
-			t.Errorf("%s: %s %s, want %s", isa, r.stdout, r.stderr, best)
+	want := logits("", "-t", "2", "--activations", "16")
+	if slices.Equal(want, logits("")) {
+		t.Error("16 bits are no other than 8")
+	}
+	for _, isa := range []string{"", "scalar", "avx2"} {
+		if !slices.Equal(want, logits(isa, "-t", "1", "-b", "7", "--activations", "16")) {
+			t.Errorf("%q has other bits", isa)
 		}
 	}
 	quern(t, "run", "-m", "demo", "-p", "a", "--activations", "12").refused(t, 2, "--activations", `"12"`)
