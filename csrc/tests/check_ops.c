@@ -1894,7 +1894,8 @@ static void limits(struct qn_pool *pool)
 	struct qn_op op = {
 		.kind = QN_OP_MATMUL,
 		.matmul = {
-			.dst = 1, .act = {-1, -1, -1, -1, -1, -1, -1, -1}, .n_mat = 2, .col = {0, N}, .scale = 1, .fn = QN_FN_SILU,
+			.dst = 1, .act = {-1, -1, -1, -1, -1, -1, -1, -1}, .n_mat = 2, .col = {0, N}, .scale = 1,
+			.fn = QN_FN_SILU,
 		},
 	};
 
