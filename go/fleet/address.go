@@ -125,6 +125,8 @@ func (f *Fleet) pages() []server.Page {
 	add("/livez", "Whether the process works: it answers, and no model has stopped", "text/plain")
 	add("/readyz", "Whether requests are served: the model is loaded, and the server not shutting down", "text/plain")
 	add("/startupz", "Whether the model is loaded", "text/plain")
+	add("/v2/health/live", "The same as /livez, as the Open Inference Protocol has it", "application/json")
+	add("/v2/health/ready", "The same as /readyz, as the Open Inference Protocol has it", "application/json")
 	if !f.c.NoMetrics {
 		add("/metrics", "Metrics for Prometheus", "text/plain")
 	}

@@ -3,6 +3,7 @@ package fleet
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/quern-llm/quern/go/gguf"
@@ -11,9 +12,6 @@ import (
 
 // A found is a model in a folder.
 type found struct{ name, path string }
-
-// firstShard is how the names of first shards end.
-const firstShard = "-00001-of-"
 
 // findModels returns the models in a folder: its GGUF files, and folders with one, or with the shards of one.
 // Projectors (mmproj) are none: they belong to models beside them.
@@ -44,21 +42,12 @@ func isModel(file string) bool {
 	return strings.HasSuffix(file, ".gguf") && !gguf.IsProjector(file) && !strings.HasPrefix(file, ".")
 }
 
-// modelIn returns the model's file in a folder of its own, the first where there are several; empty if there is none.
+// modelIn returns the model's file in a folder of its own: where there are several that in shards, or else the first; empty
+// if there is none.
 func modelIn(dir string) string {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
+	all, err := gguf.ModelsIn(dir)
+	if err != nil || len(all) == 0 {
 		return ""
 	}
-	file := ""
-	for _, e := range entries {
-		switch {
-		case !isModel(e.Name()):
-		case strings.Contains(e.Name(), firstShard):
-			return filepath.Join(dir, e.Name())
-		case file == "":
-			file = filepath.Join(dir, e.Name())
-		}
-	}
-	return file
+	return all[max(slices.IndexFunc(all, func(path string) bool { return strings.Contains(path, gguf.FirstShard) }), 0)]
 }

@@ -27,6 +27,9 @@ var absent = []struct {
 		[]string{http.MethodGet, http.MethodPost}, []string{"/tools"},
 		"this server has no tools of its own; those of MCP servers are at /v1/mcp/tools, with --mcp",
 	}, {
+		[]string{http.MethodPost}, []string{"/v2/models/*id"},
+		"models here take no tensors; send text, to /v1/chat/completions or /v1/embeddings for instance",
+	}, {
 		[]string{http.MethodPost}, []string{"/api/push"},
 		"models are not uploaded from here",
 	},

@@ -2,8 +2,8 @@
 // all endpoints in one OpenAPI document. API keys, body limits, write timeouts, logs and listeners are left to the
 // caller.
 //
-// Each API is a package with its routes, fields, formats and errors: openai, anthropic, ollama and llamaserver, which
-// has what belongs to no other. None imports another. They stand on ask, what a request asks of a model; answer, what
+// Each API is a package with its routes, fields, formats and errors: openai, anthropic, ollama, openinference and
+// llamaserver, which has what belongs to no other. None imports another. They stand on ask, what a request asks of a model; answer, what
 // is between a request and its answer; and catalog, the models of the server. Package field parses bodies, reply writes
 // responses, history keeps past answers, and batch runs files of requests; none of these knows a model. A new API is
 // one package with a Dialect, a Prompter and a Format for each of its endpoints, and a line in New.
@@ -40,6 +40,7 @@ import (
 	"github.com/quern-llm/quern/go/server/llamaserver"
 	"github.com/quern-llm/quern/go/server/ollama"
 	"github.com/quern-llm/quern/go/server/openai"
+	"github.com/quern-llm/quern/go/server/openinference"
 	"github.com/quern-llm/quern/go/server/quota"
 	"github.com/quern-llm/quern/go/server/reply"
 )
@@ -171,7 +172,8 @@ func New(c Config) *Server {
 		Disk: c.Disk, Keys: c.Keys,
 		Tuned: s.tunedModels, Most: c.Models.Most, Manual: c.Models.Manual, Rescan: c.Rescan, Known: c.Known,
 	}
-	s.routes = slices.Concat(s.openAI.Routes(), anthropic.Routes(), ollama.Routes(), llama.Routes(), []answer.Route{{
+	inference := &openinference.API{List: s.list, Build: c.Build, Manual: c.Models.Manual}
+	s.routes = slices.Concat(s.openAI.Routes(), anthropic.Routes(), ollama.Routes(), inference.Routes(), llama.Routes(), []answer.Route{{
 		Method: http.MethodGet, Paths: []string{"/openapi.json"}, Always: true,
 		Handle: s.serveDocument, Summary: "This document", Answer: field.Schema{"type": "object"},
 	}})

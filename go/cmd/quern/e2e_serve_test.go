@@ -379,7 +379,7 @@ func TestServeDocument(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &doc); err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{"/", "/metrics", "/livez", "/readyz", "/startupz", "/health", "/v1/models", "/v1/chat/completions"} {
+	for _, path := range []string{"/", "/metrics", "/livez", "/readyz", "/startupz", "/v2/health/live", "/v2/health/ready", "/v2", "/health", "/v1/models", "/v1/chat/completions"} {
 		if doc.Paths[path] == nil {
 			t.Errorf("%s is not in the document", path)
 		}
@@ -396,6 +396,31 @@ func TestServeDocument(t *testing.T) {
 			t.Errorf("%s gave %d %.200s, want %d", path, status, body, want)
 		}
 	}
+}
+
+// A folder with one model stands for it, as KServe mounts it; one with more does not.
+func TestServeFolder(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write := func(name string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), demo.File(demo.Name), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("story.gguf")
+	write("mmproj-story.gguf") // none, by its name
+	s := serve(t, "", "-m", dir, "--no-mmproj", "--alias", "teller")
+	for path, want := range map[string]string{"/v2/health/ready": `{"ready":true}`, "/v2/models/teller/ready": `"ready":true`} {
+		if status, body := s.get(path); status != 200 || !strings.Contains(body, want) {
+			t.Errorf("%s: %d %s", path, status, body)
+		}
+	}
+	if status, v := s.post("/completion", `{"prompt":"Once","n_predict":1}`); status != 200 {
+		t.Errorf("%d %v", status, v)
+	}
+	write("other.gguf")
+	quern(t, "serve", "-m", dir).refused(t, 1, "is a folder", "other.gguf")
 }
 
 // Who does not want the page has the rest.

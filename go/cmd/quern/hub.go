@@ -13,7 +13,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/quern-llm/quern/go/convert"
 	"github.com/quern-llm/quern/go/demo"
+	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/hub"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/persona"
@@ -125,9 +127,21 @@ func (f *hubFlags) locateAlone(cmd *cobra.Command, name string, agreed bool) (lo
 	return f.locateWith(cmd, name, agreed, false)
 }
 
+// soleModel returns the model in a folder that has one GGUF model and no checkpoint, as those have that are downloaded or
+// mounted for one model; otherwise name itself.
+func soleModel(name string) string {
+	if convert.Is(name) {
+		return name
+	}
+	if all, err := gguf.ModelsIn(name); err == nil && len(all) == 1 {
+		return all[0]
+	}
+	return name
+}
+
 func (f *hubFlags) locateWith(cmd *cobra.Command, name string, agreed, projector bool) (located, error) {
 	if _, err := os.Stat(name); err == nil || demo.Is(name) || name == "" {
-		return located{path: name}, nil
+		return located{path: soleModel(name)}, nil
 	}
 	ref, refErr := hub.ParseRef(name)
 	if refErr != nil && !errors.Is(refErr, hub.ErrNoRef) {

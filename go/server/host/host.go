@@ -3,6 +3,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,23 +61,19 @@ func (h *Host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w = pace(w, h.limit)
 	switch strings.TrimPrefix(r.URL.Path, h.prefix) {
 	case "/livez":
-		if h.Alive != nil {
-			if err := h.Alive(); err != nil {
-				answer(w, false, err.Error())
-				return
-			}
-		}
-		answer(w, true, "")
+		answer(w, h.alive())
 		return
 	case "/startupz":
-		answer(w, h.loaded.Load(), "loading")
+		answer(w, h.started())
 		return
 	case "/readyz":
-		if h.draining.Load() {
-			answer(w, false, "shutting down")
-		} else {
-			answer(w, h.loaded.Load(), "loading")
-		}
+		answer(w, h.ready())
+		return
+	case "/v2/health/live":
+		answerV2(w, "live", h.alive())
+		return
+	case "/v2/health/ready":
+		answerV2(w, "ready", h.ready())
 		return
 	}
 	if r.ContentLength != 0 {
@@ -87,16 +84,50 @@ func (h *Host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.handler.ServeHTTP(w, r)
 }
 
-// answer writes the response to a probe.
-func answer(w http.ResponseWriter, ok bool, why string) {
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.Header().Set("Cache-Control", "no-store")
-	if ok {
-		fmt.Fprintln(w, "ok")
-		return
+// alive, started and ready return why a probe fails; empty: it does not.
+
+func (h *Host) alive() string {
+	if h.Alive != nil {
+		if err := h.Alive(); err != nil {
+			return err.Error()
+		}
 	}
-	w.WriteHeader(http.StatusServiceUnavailable)
-	fmt.Fprintln(w, why)
+	return ""
+}
+
+func (h *Host) started() string {
+	if !h.loaded.Load() {
+		return "loading"
+	}
+	return ""
+}
+
+func (h *Host) ready() string {
+	if h.draining.Load() {
+		return "shutting down"
+	}
+	return h.started()
+}
+
+// answer writes the response to a probe, which fails where why is not empty.
+func answer(w http.ResponseWriter, why string) {
+	begin(w, "text/plain; charset=utf-8", why == "")
+	fmt.Fprintln(w, cmp.Or(why, "ok"))
+}
+
+// answerV2 is answer as the Open Inference Protocol has it: an object that says whether the server is what was asked.
+func answerV2(w http.ResponseWriter, what, why string) {
+	begin(w, "application/json", why == "")
+	fmt.Fprintf(w, "{%q:%t}\n", what, why == "")
+}
+
+// begin writes the head of the response to a probe.
+func begin(w http.ResponseWriter, contentType string, ok bool) {
+	w.Header().Set("Content-Type", contentType)
+	w.Header().Set("Cache-Control", "no-store")
+	if !ok {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
 }
 
 // Serve serves all listeners until Shutdown, when it returns nil, or until one of them

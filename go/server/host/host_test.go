@@ -84,9 +84,16 @@ func TestLife(t *testing.T) {
 			}
 		}
 	}
-	expect("loading", map[string]int{"/livez": 200, "/api/livez": 200, "/readyz": 503, "/startupz": 503, "/api/startupz": 503, "/v1/models": 200})
+	expect("loading", map[string]int{"/livez": 200, "/api/livez": 200, "/readyz": 503, "/startupz": 503, "/api/startupz": 503, "/v1/models": 200,
+		"/v2/health/live": 200, "/api/v2/health/live": 200, "/v2/health/ready": 503})
+	if _, body := get(t, c, "/v2/health/ready"); body != `{"ready":false}` {
+		t.Errorf("not ready is %s", body)
+	}
 	h.Ready()
-	expect("ready", map[string]int{"/livez": 200, "/readyz": 200, "/api/readyz": 200, "/startupz": 200, "/v1/models": 200})
+	expect("ready", map[string]int{"/livez": 200, "/readyz": 200, "/api/readyz": 200, "/startupz": 200, "/v1/models": 200, "/v2/health/live": 200, "/v2/health/ready": 200})
+	if _, body := get(t, c, "/v2/health/live"); body != `{"live":true}` {
+		t.Errorf("live is %s", body)
+	}
 
 	// A stream that runs is let finish; nobody else gets in.
 	text := make(chan string)

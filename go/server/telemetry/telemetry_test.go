@@ -114,7 +114,7 @@ func TestMetrics(t *testing.T) {
 		`gen_ai_server_time_per_output_token_seconds_bucket{` + who + `,le="0.15"} 0`,
 		`gen_ai_client_token_usage_sum{` + strings.Replace(who, `,gen_ai_request_model="a/b",gen_ai_response_model="a/b"`, `,gen_ai_request_model="a/b",gen_ai_response_model="a/b",gen_ai_token_type="input"`, 1) + `} 9`,
 		`vllm:num_requests_running{engine="0",model_name="a/b"} 1`, `vllm:num_requests_waiting{engine="0",model_name="a/b"} 3`,
-		`vllm:kv_cache_usage_perc{engine="0",model_name="a/b"} 0.4`, `vllm:cache_config_info{block_size="64",enable_prefix_caching="True",engine="0",model_name="a/b",num_gpu_blocks="3"} 1`,
+		`vllm:kv_cache_usage_perc{engine="0",model_name="a/b"} 0.4`, `vllm:gpu_cache_usage_perc{engine="0",model_name="a/b"} 0.4`, `vllm:cache_config_info{block_size="64",enable_prefix_caching="True",engine="0",model_name="a/b",num_gpu_blocks="3"} 1`,
 		`vllm:lora_requests_info{engine="0",max_lora="64",model_name="a/b",running_lora_adapters="a,pirate",waiting_lora_adapters="b"} `,
 	} {
 		if !strings.Contains(got, "\n"+want) {

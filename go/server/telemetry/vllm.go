@@ -16,7 +16,10 @@ func (m *ModelMetrics) collectVLLM(out chan<- prometheus.Metric, s engine.Status
 	e := emitter{out, prometheus.Labels{"model_name": m.name, "engine": "0"}}
 	e.gauge("vllm:num_requests_running", "Requests that run.", float64(running))
 	e.gauge("vllm:num_requests_waiting", "Requests that wait.", float64(s.Queued))
-	e.gauge("vllm:kv_cache_usage_perc", "Share of the KV memory that running requests hold, from 0 to 1.", float64(s.KV.Used)/float64(max(s.KV.Bytes, 1)))
+	used := float64(s.KV.Used) / float64(max(s.KV.Bytes, 1))
+	e.gauge("vllm:kv_cache_usage_perc", "Share of the KV memory that running requests hold, from 0 to 1.", used)
+	// The name that vLLM had before, and that endpoint pickers of Kubernetes read by default.
+	e.gauge("vllm:gpu_cache_usage_perc", "The same as vllm:kv_cache_usage_perc.", used)
 	// Gateways read the number of blocks under this name, wherever the memory is.
 	e.gauge("vllm:cache_config_info", "Size of the KV cache.", 1,
 		"block_size", strconv.Itoa(s.KV.BlockTokens), "num_gpu_blocks", strconv.Itoa(s.KV.Blocks), "enable_prefix_caching", "True")
