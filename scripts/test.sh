@@ -16,6 +16,9 @@ adapters() {
 	done
 }
 
+# The chart and the examples for Kubernetes, rendered and read without a cluster.
+kubernetes() { (cd contrib/kubernetes && go vet ./... && go test -vet=off -count 1 ./...); }
+
 # The C library, and the packages for other languages.
 bindings() { make libquern && scripts/test_bindings.sh; }
 
@@ -107,6 +110,7 @@ else
 	ip netns del quern-test
 fi
 stage "adapters, each in a module of its own" adapters
+stage "chart, KServe and endpoint picker" kubernetes
 if command -v node >/dev/null && /usr/bin/python3 -c 'import ensurepip, numpy' 2>/dev/null; then
 	stage "libquern from C, Python and Node" bindings
 else
