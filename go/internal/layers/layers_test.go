@@ -30,7 +30,7 @@ var layers = []string{
 	"transcribe",
 	"rerank server/ask",
 	"server/answer server/catalog",
-	"server/anthropic server/llamaserver server/ollama server/openai",
+	"server/anthropic server/llamaserver server/ollama server/openai server/openinference",
 	"bench convert repl server server/telemetry verify",
 	"internal/speechtest launch server/internal/fake",
 	"fleet httpapi querntest", // the last two over the package at the root
