@@ -138,9 +138,10 @@ func TestChart(t *testing.T) {
 		args   []string
 	}{
 		"claim": {"model: {source: claim}\nkeys: {secret: quern-keys}", []string{"serve", "--models-dir", "/models", "--api-key-file"}},
-		"path":  {"model: {source: claim, all: false, path: a/b.gguf, claim: {name: shared}}", []string{"serve", "-m", "/models/a/b.gguf"}},
+		"path": {"model: {source: claim, all: false, path: a/b.gguf, claim: {name: shared}}\nhosts: [a.example, b.example]",
+			[]string{"serve", "-m", "/models/a/b.gguf", "a.example,b.example"}},
 		"pull":  {"model: {source: pull, pull: {name: hf.co/a/b, tokenSecret: hf}}", []string{"serve", "-m", "hf.co/a/b", "--model-cache", "/models", "--offline"}},
-		"image": {"model: {source: image, image: {reference: registry/m:1}}\ncache: {size: ''}\ninferencePool: {enabled: true}", []string{"serve", "-m", "/models", "--vllm-metrics"}},
+		"image": {"model: {source: image, image: {reference: registry/m:1}}\ncache: {size: ''}\ninferencePool: {enabled: true}", []string{"serve", "-m", "/models", "--vllm-metrics", "--allowed-hosts", "*"}},
 	} {
 		made := must(t, c.values+everything)
 		deployment := made["Deployment"].(*apps.Deployment)

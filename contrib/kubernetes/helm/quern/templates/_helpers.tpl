@@ -59,6 +59,10 @@ capabilities:
 {{- if .Values.inferencePool.enabled }}
 - --vllm-metrics
 {{- end }}
+{{- if or .Values.hosts .Values.inferencePool.enabled }}
+- --allowed-hosts
+- {{ .Values.inferencePool.enabled | ternary "*" (join "," .Values.hosts) | quote }}
+{{- end }}
 - --drain-delay
 - {{ printf "%ds" (int .Values.drain.delay) }}
 - --drain
