@@ -3,6 +3,8 @@
 package kubernetes_test
 
 import (
+	"io"
+	"log"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,21 +13,25 @@ import (
 	"testing"
 )
 
-// program builds quern, once.
+// built is where the program is built.
+var built string
+
+// program builds quern, once, and returns its path.
 var program = sync.OnceValues(func() (string, error) {
-	path := filepath.Join(os.TempDir(), "quern-kubernetes-test", "quern")
+	path := filepath.Join(built, "quern")
 	c := exec.Command("scripts/go.sh", "build", "-o", path, "./go/cmd/quern")
-	c.Dir, c.Env = "../..", append(os.Environ(), "GOFLAGS=")
-	out, err := c.CombinedOutput()
-	if err != nil {
-		os.Stderr.Write(out)
-	}
-	return path, err
+	c.Dir, c.Stderr = "../..", os.Stderr
+	return path, c.Run()
 })
 
 func TestMain(m *testing.M) {
+	log.SetOutput(io.Discard) // Helm's loader tells of each symbolic link
+	var err error
+	if built, err = os.MkdirTemp("", "quern"); err != nil {
+		panic(err)
+	}
 	code := m.Run()
-	os.RemoveAll(filepath.Join(os.TempDir(), "quern-kubernetes-test"))
+	os.RemoveAll(built)
 	os.Exit(code)
 }
 
