@@ -66,16 +66,18 @@ func TestDocument(t *testing.T) {
 	refused := map[string]bool{} // routes that only say why they are not here
 	for _, a := range server.Absent() {
 		for _, path := range a.Paths {
-			refused[path] = true
+			for _, method := range a.Methods {
+				refused[method+" "+path] = true
+			}
 		}
 	}
 	for _, r := range s.Server.Handler().(*gin.Engine).Routes() {
-		if refused[r.Path] || r.Method == "HEAD" { // which is where GET is
+		if refused[r.Method+" "+r.Path] || r.Method == "HEAD" { // which is where GET is
 			continue
 		}
 		want = append(want, strings.ToLower(r.Method)+" "+server.OpenPath(r.Path))
 	}
-	want = append(want, "get /models/sse") // by the wildcard of /models
+	want = append(want, "get /models/sse", "get /v2/models/{id}/ready") // by the wildcards of models
 	stored := fake.Post[struct{ ID string }](s, "/v1/responses", `{"input":"x","background":true}`).ID
 	chat := fake.Post[struct{ ID string }](s, "/v1/chat/completions", `{`+fake.Hi+`,"store":true}`).ID
 	ids := map[string]bool{}
