@@ -399,7 +399,7 @@ func TestServeDocument(t *testing.T) {
 }
 
 // A folder with one model stands for it, as KServe mounts it; one with more does not.
-func TestServeFolder(t *testing.T) {
+func TestServeSoleModel(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	write := func(name string) {
