@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -39,7 +38,7 @@ func serve(t *testing.T) string {
 	_, port, _ := net.SplitHostPort(address)
 	l.Close()
 	c := exec.Command(path, "serve", "-m", "demo", "--port", port, "--parallel", "1", "-t", "1", "--vllm-metrics", "--drain", "1s")
-	c.Stderr = os.Stderr
+	c.Stderr = t.Output()
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -68,14 +67,16 @@ func TestEndpointPicker(t *testing.T) {
 	defer stop()
 	for range 4 {
 		go func() {
-			r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+busy+"/completion",
-				strings.NewReader(`{"prompt":"Once upon a time","n_predict":-1,"ignore_eos":true,"stream":true,"n":4}`))
-			if err != nil {
-				panic(err)
-			}
-			if answer, err := http.DefaultClient.Do(r); err == nil {
-				io.Copy(io.Discard, answer.Body)
-				answer.Body.Close()
+			for ctx.Err() == nil {
+				r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+busy+"/completion",
+					strings.NewReader(`{"prompt":"Once upon a time","n_predict":-1,"ignore_eos":true,"stream":true,"n":4}`))
+				if err != nil {
+					panic(err)
+				}
+				if answer, err := http.DefaultClient.Do(r); err == nil {
+					io.Copy(io.Discard, answer.Body)
+					answer.Body.Close()
+				}
 			}
 		}()
 	}
