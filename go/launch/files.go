@@ -10,6 +10,7 @@ import (
 
 	"github.com/quern-llm/quern/go/convert"
 	"github.com/quern-llm/quern/go/demo"
+	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/internal/newfile"
 	"github.com/quern-llm/quern/go/machine"
 	"github.com/quern-llm/quern/go/model"
@@ -60,7 +61,7 @@ func (f *Files) Open(name, quantize string) (*model.File, error) {
 // notModel is the error for a folder in the place of a model.
 func notModel(dir string) error {
 	advice := ""
-	if files, err := filepath.Glob(filepath.Join(dir, "*.gguf")); err == nil && len(files) > 0 {
+	if files, err := gguf.ModelsIn(dir); err == nil && len(files) > 0 {
 		advice = ", such as " + files[0]
 	}
 	return fmt.Errorf("%s is a folder without a checkpoint, which has config.json; give a GGUF file%s", dir, advice)
