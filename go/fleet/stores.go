@@ -46,6 +46,6 @@ func (f *Fleet) openTools(ctx context.Context) error {
 	f.onClose(func() { _ = box.Close() })
 	f.log.Info().Int("servers", len(servers)).Strs("tools", box.Names()).
 		Msg("tools of MCP servers: who can use the API can call them")
-	f.c.Server.Tools = box
+	f.c.Server.Tools, f.c.Server.MCP = box, box
 	return nil
 }

@@ -30,7 +30,8 @@ type Toolbox struct {
 	links []*link
 	tools map[string]tool
 	specs []json.RawMessage
-	bytes int // of specs
+	bytes int                // of specs
+	offer map[string][]Offer // by the names of their servers
 }
 
 // A tool is a tool of a server, which may know it by another name.
@@ -39,13 +40,22 @@ type tool struct {
 	name string
 }
 
+// An Offer is a tool as its server describes it.
+type Offer struct {
+	Key               string // by which the toolbox knows it
+	Name, Description string // as the server has them
+	Schema            json.RawMessage
+	ReadOnly          bool // the server says that it changes nothing
+}
+
 // Open starts the servers, or connects with them, and lists their tools. An error names
 // the server. The context bounds only that; Close ends the servers.
 func Open(ctx context.Context, servers map[string]Server, version string) (*Toolbox, error) {
-	b := &Toolbox{tools: map[string]tool{}}
+	b := &Toolbox{tools: map[string]tool{}, offer: map[string][]Offer{}}
 	for _, name := range slices.Sorted(maps.Keys(servers)) {
 		l := &link{server: servers[name], name: name, version: version, lock: make(chan struct{}, 1)}
 		b.links = append(b.links, l)
+		b.offer[name] = []Offer{}
 		if err := b.list(ctx, l); err != nil {
 			b.Close()
 			return nil, fmt.Errorf("the MCP server %q: %w", name, line{err})
@@ -98,8 +108,14 @@ func (b *Toolbox) take(l *link, t *sdk.Tool) error {
 	if b.bytes += len(spec); b.bytes > maxSpecs {
 		return fmt.Errorf("the tools have more than %d MiB of descriptions, want fewer servers", maxSpecs>>20)
 	}
+	schema, err := json.Marshal(t.InputSchema)
+	if err != nil {
+		return fmt.Errorf("the tool %q: %w", name, err)
+	}
 	b.tools[name] = tool{l, t.Name}
 	b.specs = append(b.specs, spec)
+	b.offer[l.name] = append(b.offer[l.name], Offer{Key: name, Name: t.Name, Description: t.Description, Schema: schema,
+		ReadOnly: t.Annotations != nil && t.Annotations.ReadOnlyHint})
 	return nil
 }
 
@@ -117,20 +133,32 @@ func (b *Toolbox) Server(name string) string {
 	return ""
 }
 
+// Offers returns the tools of a server; false: there is none of that name.
+func (b *Toolbox) Offers(server string) ([]Offer, bool) {
+	offers, known := b.offer[server]
+	return offers, known
+}
+
 // Call calls a tool with the JSON of its arguments, and returns what it answers, for the
 // model: text, pictures and sounds. That a tool could not do what it was asked for is an
 // answer too: the model may try something else. The error is of the connection.
 func (b *Toolbox) Call(ctx context.Context, name, arguments string) (chat.Content, error) {
+	answer, _, err := b.Answer(ctx, name, arguments)
+	return answer, err
+}
+
+// Answer is Call, and says whether the tool could not do what it was asked for.
+func (b *Toolbox) Answer(ctx context.Context, name, arguments string) (answer chat.Content, failed bool, err error) {
 	t, known := b.tools[name]
 	if !known {
-		return chat.Text("error: there is no tool with the name " + name), nil
+		return chat.Text("error: there is no tool with the name " + name), true, nil
 	}
 	if arguments == "" {
 		arguments = "{}"
 	}
 	var object map[string]json.RawMessage
 	if json.Unmarshal([]byte(arguments), &object) != nil || object == nil {
-		return chat.Text("error: the arguments are not a JSON object"), nil
+		return chat.Text("error: the arguments are not a JSON object"), true, nil
 	}
 	if _, limited := ctx.Deadline(); !limited {
 		var cancel context.CancelFunc
@@ -139,9 +167,9 @@ func (b *Toolbox) Call(ctx context.Context, name, arguments string) (chat.Conten
 	}
 	r, err := t.link.call(ctx, &sdk.CallToolParams{Name: t.name, Arguments: json.RawMessage(arguments)})
 	if err != nil {
-		return chat.Content{}, fmt.Errorf("the tool %s of the MCP server %q: %w", name, t.link.name, line{err})
+		return chat.Content{}, false, fmt.Errorf("the tool %s of the MCP server %q: %w", name, t.link.name, line{err})
 	}
-	return result(r), nil
+	return result(r), r.IsError, nil
 }
 
 // A line is an error whose text, which may have a server's own bytes, is one short line without control characters.

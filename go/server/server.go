@@ -79,7 +79,11 @@ type Config struct {
 	NoSlots  bool              // GET /slots is refused
 	Tools    llamaserver.Tools // what /v1/mcp has; nil: it is refused
 	ToolTime time.Duration     // the most that a call of one takes; 0: 2 minutes
-	Progress time.Duration     // between lines of the log that say how far a long prompt is; 0: 10 s
+	MCP      openai.Tools      // what responses may have called; nil: nothing
+	// ToolCalls is the most calls that a response may have made, and ToolResult the most bytes of what one answers that a
+	// model is shown; 0: 16 and 64 KiB.
+	ToolCalls, ToolResult int
+	Progress              time.Duration // between lines of the log that say how far a long prompt is; 0: 10 s
 
 	StoreBytes uint64        // memory for stored responses; 0: 64 MiB
 	StoreTime  time.Duration // how long they stay unused; 0: a day
@@ -142,6 +146,7 @@ func New(c Config) *Server {
 	c.StoreBytes = cmp.Or(c.StoreBytes, 64<<20)
 	c.StoreTime = cmp.Or(c.StoreTime, 24*time.Hour)
 	c.ToolTime = cmp.Or(c.ToolTime, 2*time.Minute)
+	c.ToolCalls, c.ToolResult = cmp.Or(c.ToolCalls, 16), cmp.Or(c.ToolResult, 64<<10)
 	c.Progress = cmp.Or(c.Progress, 10*time.Second)
 	if c.Caller == nil {
 		c.Caller = func(c *gin.Context) answer.Caller {
@@ -158,7 +163,8 @@ func New(c Config) *Server {
 	if c.Device != nil {
 		s.counted = []func(){c.Device.Count("stored responses", stored.Size), c.Device.Count("grammars", s.grammarBytes)}
 	}
-	s.openAI = &openai.API{Host: s.host, Stored: stored, Batches: c.Batches, Endpoints: s.batchEndpoints}
+	s.openAI = &openai.API{Host: s.host, Stored: stored, Batches: c.Batches, Endpoints: s.batchEndpoints,
+		Tools: c.MCP, Limits: openai.ToolLimits{Calls: c.ToolCalls, Time: c.ToolTime, Result: c.ToolResult}}
 	if c.Tune != nil {
 		s.openAI.Tunable = s.tunable
 		c.Batches.OnUntuned(s.untuned)

@@ -31,6 +31,21 @@ type Format interface {
 	Failed(s *reply.Stream, err *reply.Error) error
 }
 
+// A Continuer is a Format of an answer that several generations make.
+type Continuer interface {
+	// Next is called when a generation has ended, without an error. It returns the one that goes on, nil where the answer is
+	// complete. What it does meanwhile it adds to the stream, nil where there is none.
+	Next(ctx context.Context, s *reply.Stream) (*Generation, error)
+}
+
+// next returns the generation that goes on with an answer, nil: there is none.
+func next(ctx context.Context, f Format, s *reply.Stream) (*Generation, error) {
+	if c, ok := f.(Continuer); ok {
+		return c.Next(ctx, s)
+	}
+	return nil, nil
+}
+
 // A Prompter is the query of an endpoint that generates text.
 type Prompter interface {
 	field.Query
@@ -85,35 +100,89 @@ func (req *Request) Begin(q Prompter, prefix string) (*Generation, error) {
 	if err := o.Form.Settle(ctx, m, from, !o.IgnoreEOS, req.Caller.Space); err != nil {
 		return nil, err
 	}
-	return req.start(o, prefix, from)
+	return req.start(o, prefix+NewID(), from, nil)
+}
+
+// Again starts a generation that goes on with the answer of another, with a prompt of its own. Its query is settled. It
+// has the same id, what the other used counts as its own, and to close it closes both. It needs nothing of the HTTP
+// request, which may have been answered.
+func (req *Request) Again(ctx context.Context, g *Generation, q Prompter) (*Generation, error) {
+	o := q.Common()
+	from, err := q.Source(ctx, g.Model)
+	if err != nil {
+		return nil, err
+	}
+	if err := o.Form.Settle(ctx, g.Model, from, !o.IgnoreEOS, req.Caller.Space); err != nil {
+		return nil, err
+	}
+	return req.start(o, g.ID, from, g)
 }
 
 // Finish answers a request that was started.
 func (req *Request) Finish(q Prompter, g *Generation) error {
-	defer g.Close()
-	defer func() { req.host.Note(req.HTTP, g.note()) }()
+	last := g
+	defer func() {
+		req.host.Note(req.HTTP, last.note())
+		last.Close()
+	}()
 	f := q.Format(g)
 	if g.Opts.Stream {
-		return req.stream(g, f)
+		return req.stream(&last, f)
 	}
-	answers, err := g.Collect(req.Context())
-	if err != nil {
-		return err
+	for {
+		answers, err := last.Collect(req.Context())
+		if err != nil {
+			return err
+		}
+		whole := f.Whole(answers)
+		g, err := next(req.Context(), f, nil)
+		switch {
+		case err != nil:
+			return err
+		case g == nil:
+			req.Send(whole)
+			return nil
+		}
+		last = g
 	}
-	req.Send(f.Whole(answers))
-	return nil
 }
 
-// stream sends what a generation yields as it comes. An error before the first event is
+// stream sends what generations yield as it comes, and sets the last. An error before the first event is
 // returned, since it can have a status of its own; a later one is sent as the last
 // event.
-func (req *Request) stream(g *Generation, f Format) error {
+func (req *Request) stream(last **Generation, f Format) error {
 	dialect, out := req.Route.Speaks(), reply.NewStream(req.HTTP)
 	if dialect.Lines() {
 		out = reply.NewLines(req.HTTP)
 	}
-	quiet := req.Quiet(g.Opts)
-	err := g.Each(req.Context(), quiet, func(events []Event) (sent bool, err error) {
+	var err error
+	for g := *last; g != nil && err == nil; {
+		*last = g
+		if err = req.show(g, f, out); err == nil {
+			g, err = next(req.Context(), f, out)
+		}
+	}
+	switch {
+	case err == nil:
+		err = f.End(out)
+	case errors.Is(err, reply.ErrGone) || !out.Begun():
+		return err
+	default:
+		req.LogHidden(err)
+		e := req.Refusal(err)
+		req.noteError(e)
+		err = f.Failed(out, e)
+	}
+	if err != nil || out.Flush() != nil {
+		return reply.ErrGone
+	}
+	return nil
+}
+
+// show sends what a generation yields as it comes.
+func (req *Request) show(g *Generation, f Format, out *reply.Stream) error {
+	dialect := req.Route.Speaks()
+	return g.Each(req.Context(), req.Quiet(g.Opts), func(events []Event) (sent bool, err error) {
 		if len(events) == 0 {
 			if err := dialect.Ping(out); err != nil {
 				return false, err
@@ -133,21 +202,6 @@ func (req *Request) stream(g *Generation, f Format) error {
 		sent = sent || out.Unsent() // how far a prompt is says nothing to those who did not ask
 		return sent, out.Flush()
 	})
-	switch {
-	case err == nil:
-		err = f.End(out)
-	case errors.Is(err, reply.ErrGone) || !out.Begun():
-		return err
-	default:
-		req.LogHidden(err)
-		e := req.Refusal(err)
-		req.noteError(e)
-		err = f.Failed(out, e)
-	}
-	if err != nil || out.Flush() != nil {
-		return reply.ErrGone
-	}
-	return nil
 }
 
 // Show adds an event to a stream.

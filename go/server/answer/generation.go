@@ -36,10 +36,12 @@ type Generation struct {
 	tally    tally        // of the same
 	reads    func(Event)  // told how far prompts are
 	First    engine.Usage // of the first sequence, once it has ended
+	origin   context.Context
+	before   *Generation // whose answer this one goes on with; nil: none
 }
 
 // start reserves memory for a request and submits its sequences: all of them, or none.
-func (req *Request) start(o *ask.Options, prefix string, src ask.Source) (*Generation, error) {
+func (req *Request) start(o *ask.Options, id string, src ask.Source, before *Generation) (*Generation, error) {
 	m := req.Model
 	if err := m.Generates(); err != nil {
 		return nil, err
@@ -72,18 +74,33 @@ func (req *Request) start(o *ask.Options, prefix string, src ask.Source) (*Gener
 	for _, prompt := range src.Prompts {
 		tokens += len(prompt)
 	}
-	if err := req.Input(tokens, true); err != nil {
+	var origin context.Context
+	if before == nil {
+		origin = req.Context()
+		err = req.Input(tokens, true)
+	} else {
+		origin = before.origin
+		err = req.Run.Input(tokens, true)
+	}
+	if err != nil {
 		ledger.close()
 		return nil, err
 	}
 	g := &Generation{
 		Request: req, Name: m.Name,
-		ID: prefix + NewID(), Created: time.Now().Unix(), Model: m, Opts: o,
+		ID: id, Created: time.Now().Unix(), before: before, origin: origin, Model: m, Opts: o,
 		Prompts: src.Prompts, Echo: src.Echo, box: newMailbox(), Ledger: ledger,
 		Used: Used{Pictures: src.Pictures, Sounds: src.Sounds},
 	}
 	if a := req.Adapter; a != nil {
 		g.Name = a.Name
+	}
+	if before != nil {
+		g.tally = before.tally
+		g.Used.Prompt, g.Used.Cached = before.Used.Prompt, before.Used.Cached
+		g.Used.Generated, g.Used.Thought = before.Used.Generated, before.Used.Thought
+		g.Used.Pictures += before.Used.Pictures
+		g.Used.Sounds += before.Used.Sounds
 	}
 	budgeted := src.Budget.Of(m, src.Chat)
 	for k, prompt := range src.Prompts {
@@ -105,7 +122,7 @@ func (req *Request) start(o *ask.Options, prefix string, src ask.Source) (*Gener
 			}
 			seq.keeps = req.keeps(r)
 			r.Namespace, r.Owner = caller.Space, caller.Owner
-			r.Flow, r.Weight, r.Priority, r.Origin, r.Sink = caller.Flow, caller.Weight, priority, req.Context(), seq
+			r.Flow, r.Weight, r.Priority, r.Origin, r.Sink = caller.Flow, caller.Weight, priority, origin, seq
 			ticket, err := m.Engine.Submit(r)
 			if err != nil {
 				g.Cancel()
@@ -119,7 +136,9 @@ func (req *Request) start(o *ask.Options, prefix string, src ask.Source) (*Gener
 	}
 	g.registry, g.reads = req.host.Running, req.tellProgress(g)
 	g.registry.add(g)
-	req.HTTP.Header("X-Completion-Id", g.ID)
+	if before == nil {
+		req.HTTP.Header("X-Completion-Id", g.ID)
+	}
 	return g, nil
 }
 
@@ -155,8 +174,10 @@ func (g *Generation) Cancel() {
 // Close releases all that is kept. Later events of sequences that have not ended are
 // dropped.
 func (g *Generation) Close() {
-	g.Ledger.close()
-	g.box.close()
+	for ; g != nil; g = g.before {
+		g.Ledger.close()
+		g.box.close()
+	}
 }
 
 // Each calls f with events as they come, until all sequences have ended, and with none

@@ -2,10 +2,10 @@ package openai
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -41,13 +41,25 @@ type responsesQuery struct {
 	cacheKey     string
 	safety       string
 
-	previous *history.Record // set by source
+	previous *history.Record // set by load
+	items    []responseItem  // of the conversation, set by load
+	before   []mcpItem       // of the output, made before the model begins
+	fresh    *responsesQuery // as it was before its prompt was made
+
+	limits   ToolLimits
+	maxCalls int // of MCP tools, -1: those of the limits
+	calls    int // that were made
+	log      func(it *mcpItem, took time.Duration, err error)
 }
 
 func (s *API) newResponsesQuery(m *ask.Model) *responsesQuery {
 	q := &responsesQuery{Options: ask.NewOptions(m), Conversation: ask.NewConversation(), stored: s.Stored, store: true,
 		truncation: "disabled"}
 	q.offered.to, q.text.form = &q.Tools, &q.Form
+	q.offered.mcp, q.limits, q.maxCalls = s.Tools, s.Limits, -1
+	q.log = func(it *mcpItem, took time.Duration, err error) {
+		s.Host.Log.Info().Str("tool", it.Name).Str("mcp_server", it.Label).Dur("took_ms", took).Err(err).Msg("called a tool")
+	}
 	return ask.Filled(m, q)
 }
 
@@ -67,8 +79,8 @@ func (q *responsesQuery) Fields() []field.Field {
 			"Kept with the response; what a prompt has in common with earlier ones is found without it."),
 		field.Input("safety_identifier", field.Text(&q.safety), "Kept with the response."),
 		field.Input("service_tier", field.Text(new(string)), "Accepted; without effect."),
-		field.Input("max_tool_calls", field.Integer(new(int), 0, math.MaxInt32),
-			"Accepted; without effect: it is of tools that OpenAI runs."),
+		field.Input("max_tool_calls", field.Integer(&q.maxCalls, 0, math.MaxInt32),
+			"Calls of MCP tools at most, within the server's own limit. After them the model has only the other tools."),
 		field.Input("top_logprobs", field.Integer(&q.topLogprobs, 0, ask.MaxProbs),
 			"Send log-probabilities with so many of the likeliest tokens too."),
 		field.Input("stream_options", field.Object{}, "Accepted; without effect."),
@@ -88,7 +100,9 @@ func (q *responsesQuery) input() []field.Field {
 		field.Input("instructions", field.Text(&q.instructions), "The system prompt. The one before does not apply."),
 		field.Input("previous_response_id", field.Text(&q.previousID), "Go on after this response, which is stored."),
 		field.Input("tools", &q.offered, "Tools that the model may call: functions, custom tools, whose input is a text, "+
-			"and namespaces of both. Tools that OpenAI runs and Codex always offers are ignored."),
+			"and namespaces of both, which the client calls; and MCP servers of the server's configuration, whose tools the "+
+			"server calls: {\"type\": \"mcp\", \"server_label\": \"wiki\", \"require_approval\": \"never\"}. Tools that OpenAI "+
+			"runs and Codex always offers are ignored."),
 		field.Input("tool_choice", choiceOf{&q.Choice, &q.shownChoice},
 			"Which of them: none, auto, required, {\"type\": \"function\", \"name\": \"get_time\"}, or allowed_tools with "+
 				"some of them."),
@@ -235,29 +249,14 @@ func (q *responsesQuery) Source(ctx context.Context, m *ask.Model) (ask.Source, 
 	if q.instructions != "" {
 		t.Add("system", chat.Part{Text: q.instructions})
 	}
-	if q.previousID != "" {
-		var err error
-		if q.previous, err = q.stored.Get(keptResponse, q.owner, q.previousID); err != nil {
-			return ask.Source{}, field.At("previous_response_id", err)
-		}
-		if q.stored.Body(q.previous).(response).running() {
-			return ask.Source{}, reply.Invalid("previous_response_id", "%s has not ended, want one that has",
-				field.Quote(q.previousID))
-		}
-		for _, v := range q.previous.Conversation() {
-			item, err := readItem(v.Raw)
-			if err != nil {
-				return ask.Source{}, fmt.Errorf("a stored item: %w", err)
-			}
-			item.add(&t)
-		}
+	if err := q.load(); err != nil {
+		return ask.Source{}, err
 	}
-	for i := range q.given {
-		if err := q.refer(&q.given[i]); err != nil {
-			return ask.Source{}, field.At("input", field.Within(fmt.Sprintf("item %d", i), err))
-		}
-		q.given[i].add(&t)
+	if q.fresh == nil {
+		fresh := *q
+		q.fresh = &fresh
 	}
+	converse(&t, q.items)
 	if q.Messages = t.Messages; len(q.Messages) == 0 {
 		return ask.Source{}, reply.Invalid("input", "without text, want at least one item with")
 	}

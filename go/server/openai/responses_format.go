@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -136,7 +137,7 @@ type responseEvent struct {
 	ItemID    string        `json:"item_id,omitempty"`
 	Content   *int          `json:"content_index,omitzero"`
 	Summary   *int          `json:"summary_index,omitzero"`
-	Item      *outputItem   `json:"item,omitzero"`
+	Item      any           `json:"item,omitzero"` // *outputItem or *mcpItem
 	Part      *outputPart   `json:"part,omitzero"`
 	Delta     *string       `json:"delta,omitzero"`
 	Text      *string       `json:"text,omitzero"`
@@ -149,7 +150,8 @@ type responseEvent struct {
 // responsesFormat writes the answers of /v1/responses.
 type responsesFormat struct {
 	q      *responsesQuery
-	g      *answer.Generation
+	mu     sync.Mutex         // of changes of g, which others may cancel
+	g      *answer.Generation // the pass of the model
 	body   response
 	begun  bool
 	log    *reply.Log // in place of a stream; nil: there is one
@@ -158,6 +160,10 @@ type responsesFormat struct {
 	block  *answer.Block // the open one
 	itemID string        // of it
 	input  customText    // of it, where it is a call of a custom tool
+
+	pending   []pendingCall // of the pass
+	handsOver bool          // the client is to answer: a function that it calls, or a call that needs its approval
+	limited   bool          // a limit has cut the output off
 }
 
 func (q *responsesQuery) Format(g *answer.Generation) answer.Format {
@@ -197,16 +203,27 @@ func (q *responsesQuery) Format(g *answer.Generation) answer.Format {
 
 func (f *responsesFormat) Whole(answers []answer.Answer) any {
 	got := &answers[0]
+	if !f.begun {
+		f.begun = true
+		_ = f.prepared(nil) // without a stream nothing fails
+	}
 	for i, b := range got.Blocks {
 		status := statusCompleted
 		if i == len(got.Blocks)-1 {
 			status = statusAt(&got.Ending)
 		}
-		f.keep(f.item(b, f.newItemID(b), status))
+		id := f.newItemID(b)
+		if it := f.mcpOf(b, id); it != nil {
+			_ = f.written(nil, it, status)
+		} else {
+			f.keep(f.item(b, id, status))
+		}
 	}
-	f.finish(&got.Ending, answer.Event{Seq: got.Seq, Usage: got.Usage})
-	f.put()
-	return f.body
+	f.count(&got.Ending, answer.Event{Seq: got.Seq, Usage: got.Usage})
+	if !f.goesOn() {
+		_ = f.complete(nil)
+	}
+	return &f.body // which further passes add to
 }
 
 // newItemID returns an id for the item of a block.
@@ -215,6 +232,11 @@ func (f *responsesFormat) newItemID(b *answer.Block) string {
 	case answer.ThoughtBlock:
 		return "rs_" + answer.NewID()
 	case answer.CallBlock:
+		if f.asks(b) {
+			return "mcpr_" + answer.NewID()
+		} else if f.tool(b).server != nil {
+			return "mcp_" + answer.NewID()
+		}
 		return "fc_" + answer.NewID()
 	}
 	return "msg_" + answer.NewID()
@@ -290,6 +312,7 @@ func (f *responsesFormat) tool(b *answer.Block) responseTool {
 
 // keep adds an item to the output.
 func (f *responsesFormat) keep(it outputItem) {
+	f.handsOver = f.handsOver || it.CallID != ""
 	if raw, err := reply.Encode(it); err == nil {
 		f.body.Output = append(f.body.Output, history.Item{ID: it.ID, Raw: raw})
 	}
@@ -303,19 +326,32 @@ func statusAt(e *answer.Ending) string {
 	return statusCompleted
 }
 
-// finish sets how the response ended.
-func (f *responsesFormat) finish(end *answer.Ending, e answer.Event) {
-	f.body.Status = statusAt(end)
-	if f.body.Status == statusIncomplete {
-		f.body.Incomplete = &responseIncomplete{"max_output_tokens"}
+// count counts a pass of the model that has ended.
+func (f *responsesFormat) count(end *answer.Ending, e answer.Event) {
+	f.limited = statusAt(end) == statusIncomplete
+	u := &responseUsage{}
+	if f.body.Usage != nil {
+		*u = *f.body.Usage
+	}
+	u.Input += e.Usage.PromptTokens
+	u.Output += e.Usage.Generated
+	u.Total = u.Input + u.Output
+	u.InputDetails.Cached += e.Usage.CachedTokens
+	u.OutputDetails.Reasoning += end.Thought
+	u.InputDetails.Pictures, u.InputDetails.Sounds = f.g.Used.Pictures, f.g.Used.Sounds
+	f.body.Usage = u
+}
+
+// complete sets how the response ended, stores it, and sends the last event.
+func (f *responsesFormat) complete(s *reply.Stream) error {
+	f.body.Status = statusCompleted
+	if f.limited {
+		f.body.Status, f.body.Incomplete = statusIncomplete, &responseIncomplete{"max_output_tokens"}
 	}
 	now := time.Now().Unix()
 	f.body.Completed = &now
-	u := &responseUsage{Input: e.Usage.PromptTokens, Output: e.Usage.Generated,
-		Total: e.Usage.PromptTokens + e.Usage.Generated}
-	u.InputDetails.Cached, u.OutputDetails.Reasoning = e.Usage.CachedTokens, end.Thought
-	u.InputDetails.Pictures, u.InputDetails.Sounds = f.g.Used.Pictures, f.g.Used.Sounds
-	f.body.Usage = u
+	f.put()
+	return f.send(s, responseEvent{Type: "response." + f.body.Status, Response: &f.body})
 }
 
 // put stores the response, if it is to be.
@@ -334,7 +370,11 @@ func (f *responsesFormat) stored() *history.Record {
 	return r
 }
 
+// send sends an event to the stream or the log, if there is either.
 func (f *responsesFormat) send(s *reply.Stream, e responseEvent) error {
+	if s == nil && f.log == nil {
+		return nil
+	}
 	e.Sequence = f.seq
 	f.seq++
 	if f.log == nil {
@@ -357,7 +397,10 @@ func (f *responsesFormat) begin(s *reply.Stream) error {
 	if err := f.send(s, responseEvent{Type: "response.created", Response: &f.body}); err != nil {
 		return err
 	}
-	return f.send(s, responseEvent{Type: "response.in_progress", Response: &f.body})
+	if err := f.send(s, responseEvent{Type: "response.in_progress", Response: &f.body}); err != nil {
+		return err
+	}
+	return f.prepared(s)
 }
 
 func (f *responsesFormat) Event(s *reply.Stream, e answer.Event) error {
@@ -370,9 +413,10 @@ func (f *responsesFormat) Event(s *reply.Stream, e answer.Event) error {
 	if err := f.cut.End(s, e.End, f); err != nil {
 		return err
 	}
-	f.finish(e.End, e)
-	f.put()
-	return f.send(s, responseEvent{Type: "response." + f.body.Status, Response: &f.body})
+	if f.count(e.End, e); f.goesOn() {
+		return nil
+	}
+	return f.complete(s)
 }
 
 // at returns an event about the open block.
@@ -397,6 +441,10 @@ func (f *responsesFormat) kinds() (text, part string) {
 		return "output_text", "content_part"
 	case f.block.Kind == answer.CallBlock && f.tool(f.block).custom:
 		return "custom_tool_call_input", ""
+	case f.asks(f.block):
+		return "", "" // it is sent whole
+	case f.block.Kind == answer.CallBlock && f.tool(f.block).server != nil:
+		return "mcp_call_arguments", ""
 	case f.block.Kind == answer.CallBlock:
 		return "function_call_arguments", ""
 	case f.summarized():
@@ -408,6 +456,14 @@ func (f *responsesFormat) kinds() (text, part string) {
 // Open begins the item of a block.
 func (f *responsesFormat) Open(s *reply.Stream, b *answer.Block) error {
 	f.block, f.itemID, f.input = b, f.newItemID(b), customText{}
+	if it := f.mcpOf(b, f.itemID); it != nil {
+		at := len(f.body.Output)
+		err := f.send(s, responseEvent{Type: "response.output_item.added", Output: &at, Item: it})
+		if err != nil || it.Type != "mcp_call" {
+			return err
+		}
+		return f.about(s, at, it, "mcp_call.in_progress")
+	}
 	e := f.at("output_item.added")
 	item := f.item(f.block, f.itemID, statusInProgress)
 	e.Item, e.ItemID = &item, ""
@@ -432,6 +488,9 @@ func (f *responsesFormat) Add(s *reply.Stream, b *answer.Block, text string, sai
 		return nil
 	}
 	kind, _ := f.kinds()
+	if kind == "" {
+		return nil
+	}
 	if kind == "output_text" {
 		e := f.at(kind + ".delta")
 		e.Delta, e.Logprobs = &text, f.probs(said)
@@ -461,6 +520,15 @@ func (f *responsesFormat) Close(s *reply.Stream, b *answer.Block, end *answer.En
 	kind, part := f.kinds()
 	done := f.at(kind + ".done")
 	switch kind {
+	case "", "mcp_call_arguments":
+		f.block = nil
+		it := f.mcpOf(b, f.itemID)
+		if done.Arguments = &text; kind != "" {
+			if err := f.send(s, done); err != nil {
+				return err
+			}
+		}
+		return f.written(s, it, status)
 	case "custom_tool_call_input":
 		if rest := f.input.End(); rest != "" {
 			if err := f.sendDelta(s, kind, rest); err != nil {

@@ -34,7 +34,14 @@ type responseItem struct {
 	Summary   jsontext.Value `json:"summary"`
 	Encrypted string         `json:"encrypted_content"`
 
-	parts []chat.Part // of the content, output or summary
+	Label      string         `json:"server_label"`
+	ApprovalID string         `json:"approval_request_id"`
+	Approve    *bool          `json:"approve"`
+	Reason     string         `json:"reason"`
+	Error      jsontext.Value `json:"error"`
+
+	parts  []chat.Part // of the content, output or summary
+	result string      // of a call of an MCP tool, as the model is told it
 }
 
 // responseItems are the input of a response.
@@ -80,8 +87,7 @@ var hostedItems = []string{
 	"computer_call_output",
 	"local_shell_call", "local_shell_call_output", "shell_call", "shell_call_output", "apply_patch_call",
 	"apply_patch_call_output",
-	"mcp_list_tools", "mcp_call", "mcp_approval_request", "mcp_approval_response", "tool_search_call",
-	"tool_search_output", "compaction",
+	"tool_search_call", "tool_search_output", "compaction",
 }
 
 // readItem reads an item, and gives it an id if it has none.
@@ -129,10 +135,36 @@ func readItem(v jsontext.Value) (it responseItem, err error) {
 		if it.ID == "" {
 			return it, missing("id")
 		}
+	case "mcp_list_tools":
+		prefix = "mcpl_"
+		if it.Label == "" {
+			return it, missing("server_label")
+		}
+	case "mcp_call", "mcp_approval_request":
+		prefix = "mcp_"
+		switch {
+		case it.Label == "":
+			return it, missing("server_label")
+		case it.Name == "":
+			return it, missing("name")
+		case it.Type == "mcp_approval_request" && it.ID == "":
+			return it, missing("id")
+		}
+		if it.result, err = it.called(); err != nil {
+			return it, err
+		}
+	case "mcp_approval_response":
+		prefix = "mcpa_"
+		switch {
+		case it.ApprovalID == "":
+			return it, missing("approval_request_id")
+		case it.Approve == nil:
+			return it, missing("approve")
+		}
 	default:
 		if !slices.Contains(hostedItems, it.Type) {
 			return it, reply.Bad("type: the string %s, want message, function_call, function_call_output, custom_tool_call, "+
-				"custom_tool_call_output, reasoning or item_reference", field.Quote(it.Type))
+				"custom_tool_call_output, mcp_approval_response, reasoning or item_reference", field.Quote(it.Type))
 		}
 	}
 	if it.Type == "message" && it.Content.Kind() == '"' { // it is listed with parts that have a type
@@ -285,7 +317,31 @@ func (it *responseItem) thoughts() ([]chat.Part, error) {
 	return parts, field.Within("summary", err)
 }
 
-// add adds the item to a conversation.
+// called returns what came of a call of an MCP tool.
+func (it *responseItem) called() (string, error) {
+	if len(it.Output) > 0 && it.Output.Kind() != 'n' {
+		text, err := field.NewReader(it.Output).Text("a string")
+		return text, field.Within("output", err)
+	}
+	if it.Error.Kind() == '"' {
+		text, err := field.NewReader(it.Error).Text("a string")
+		return "error: " + text, field.Within("error", err)
+	}
+	if len(it.Error) == 0 || it.Error.Kind() == 'n' {
+		return "", nil
+	}
+	var in mcpError
+	if err := field.Decode(it.Error, &in); err != nil {
+		return "", field.Within("error", err)
+	}
+	text := in.text()
+	if !strings.HasPrefix(text, "error: ") { // which tools begin theirs with
+		text = "error: " + text
+	}
+	return text, nil
+}
+
+// add adds the item to a conversation. Those of MCP tools converse adds.
 func (it *responseItem) add(t *ask.Transcript) {
 	switch it.Type {
 	case "message":

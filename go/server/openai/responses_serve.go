@@ -28,6 +28,14 @@ func (s *API) createResponse(req *answer.Request) error {
 	if err := q.recall(req); err != nil {
 		return err
 	}
+	if len(q.offered.servers) > 0 {
+		if err := mayCall(req); err != nil {
+			return err
+		}
+		if err := q.prepare(req.Context()); err != nil {
+			return err
+		}
+	}
 	g, err := req.Begin(q, "resp_")
 	if err != nil {
 		return err
@@ -44,7 +52,11 @@ func (s *API) inBackground(req *answer.Request, q *responsesQuery, g *answer.Gen
 	f := q.Format(g).(*responsesFormat)
 	begun := f.body
 	r := f.stored()
-	r.Cancel = g.Cancel
+	ctx, end := context.WithCancel(context.Background())
+	r.Cancel = func() {
+		end()
+		f.cancel()
+	}
 	if q.Stream {
 		f.log = reply.NewLog()
 		r.Log = f.log
@@ -55,9 +67,10 @@ func (s *API) inBackground(req *answer.Request, q *responsesQuery, g *answer.Gen
 	go func() {
 		defer lease.Release()
 		defer req.Run.End(false)
-		defer g.Close()
-		if err := models.Guard(g.Name, nil, f.run); err != nil { // it would end the process
-			g.Cancel()
+		defer func() { f.g.Close() }() // the last
+		defer end()
+		if err := models.Guard(g.Name, nil, func() error { return f.run(ctx) }); err != nil { // it would end the process
+			f.cancel()
 			req.LogHidden(err)
 			f.fail(req.Refusal(err))
 			if f.log != nil {
@@ -76,17 +89,32 @@ func (s *API) inBackground(req *answer.Request, q *responsesQuery, g *answer.Gen
 	return nil
 }
 
-// run makes the response, whole or as events in its log, for whoever comes for it.
-func (f *responsesFormat) run() error {
+// run makes the response, whole or as events in its log, for whoever comes for it. The context ends calls of tools; what
+// the model does ends with its generation.
+func (f *responsesFormat) run(ctx context.Context) error {
+	for g := f.g; g != nil; {
+		if err := f.pass(g); err != nil {
+			return err
+		}
+		var err error
+		if g, err = f.Next(ctx, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pass takes what one generation yields.
+func (f *responsesFormat) pass(g *answer.Generation) error {
 	if f.log == nil {
-		answers, err := f.g.Collect(context.Background())
+		answers, err := g.Collect(context.Background())
 		if err == nil {
 			f.Whole(answers)
 		}
 		return err
 	}
 	var failed error
-	err := f.g.Each(context.Background(), 0, func(events []answer.Event) (bool, error) {
+	err := g.Each(context.Background(), 0, func(events []answer.Event) (bool, error) {
 		for _, e := range events {
 			if failed = answer.Show(f, nil, e); failed != nil {
 				return false, failed
@@ -95,6 +123,13 @@ func (f *responsesFormat) run() error {
 		return true, nil
 	})
 	return cmp.Or(failed, err)
+}
+
+// cancel ends what the model does.
+func (f *responsesFormat) cancel() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.g.Cancel()
 }
 
 // getResponse serves GET /v1/responses/:id.

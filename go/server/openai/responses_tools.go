@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/quern-llm/quern/go/mcp"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
@@ -15,14 +16,18 @@ import (
 // namespace with its name before theirs, and custom tools, whose input is a text, with
 // that text as their only argument.
 type responseTools struct {
-	to    *ask.Tools
-	names map[string]responseTool // by the names that the model is given
-	raw   jsontext.Value          // as they were sent
+	to      *ask.Tools
+	names   map[string]responseTool // by the names that the model is given
+	raw     jsontext.Value          // as they were sent
+	mcp     Tools                   // nil: there are none
+	servers []*mcpServer
 }
 
 type responseTool struct {
 	namespace, name string
 	custom          bool
+	server          *mcpServer // whose tool it is, which the server calls; nil: the client does
+	offer           *mcp.Offer // as that has it
 }
 
 // hostedTools are tools that OpenAI runs and that Codex offers to every model. They are
@@ -32,7 +37,7 @@ var hostedTools = []string{"web_search", "web_search_preview", "image_generation
 func (l *responseTools) Take(r *field.Reader) error {
 	from := r.Offset()
 	*l.to = ask.Tools{}
-	l.names = map[string]responseTool{}
+	l.names, l.servers = map[string]responseTool{}, nil
 	err := r.Elements("an array of tools", func(i int) error {
 		v, err := r.Raw()
 		if err == nil {
@@ -77,11 +82,13 @@ func (l *responseTools) add(v jsontext.Value, namespace string) error {
 			}
 			return field.Within(fmt.Sprintf("tool %d", i), err)
 		}))
+	case in.Type == "mcp" && namespace == "":
+		return l.addServer(v)
 	case in.Type == "custom", in.Type == "function":
 	case slices.Contains(hostedTools, in.Type):
 		return nil
 	default:
-		return reply.Bad("type: %s is not a tool that can be called here, want function, custom or namespace",
+		return reply.Bad("type: %s is not a tool that can be called here, want function, custom, namespace or mcp",
 			field.Quote(in.Type))
 	}
 	if len(in.Parameters) > 0 && in.Parameters.Kind() == 'n' {
@@ -98,7 +105,7 @@ func (l *responseTools) add(v jsontext.Value, namespace string) error {
 	if err == nil {
 		err = l.to.Add(t)
 	}
-	l.names[flat] = responseTool{namespace, in.Name, in.Type == "custom"}
+	l.names[flat] = responseTool{namespace: namespace, name: in.Name, custom: in.Type == "custom"}
 	return err
 }
 

@@ -21,6 +21,9 @@ type API struct {
 	Endpoints func() []string
 	// Tunable returns a model that may be fine-tuned, by any of its names; nil: there are no fine-tuning jobs.
 	Tunable func(req *answer.Request, name string) (batch.Base, error)
+	// Tools are called for responses that name their MCP servers; nil: there are none.
+	Tools  Tools
+	Limits ToolLimits
 }
 
 // Routes are those of the API.

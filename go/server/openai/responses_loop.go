@@ -1,0 +1,224 @@
+package openai
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/quern-llm/quern/go/server/answer"
+	"github.com/quern-llm/quern/go/server/history"
+	"github.com/quern-llm/quern/go/server/reply"
+)
+
+// A pendingCall is a call of an MCP tool that the model has written.
+type pendingCall struct {
+	at   int // in the output
+	item mcpItem
+}
+
+// mcpOf returns the item of a block that calls an MCP tool, nil for other blocks.
+func (f *responsesFormat) mcpOf(b *answer.Block, id string) *mcpItem {
+	tool := f.q.offered.names[b.Name]
+	if b.Kind != answer.CallBlock || tool.server == nil {
+		return nil
+	}
+	text := b.Text.String()
+	it := &mcpItem{ID: id, Type: "mcp_call", Status: statusInProgress, Label: tool.namespace, Name: tool.name,
+		Arguments: &text}
+	if f.asks(b) {
+		it.Type, it.Status = "mcp_approval_request", ""
+	}
+	return it
+}
+
+// asks reports whether a block calls a tool whose calls need an approval.
+func (f *responsesFormat) asks(b *answer.Block) bool {
+	tool := f.q.offered.names[b.Name]
+	return b.Kind == answer.CallBlock && tool.server != nil && tool.server.asks(tool.offer)
+}
+
+// written takes the complete item of a block that calls an MCP tool. A call that is to be made stays open.
+func (f *responsesFormat) written(s *reply.Stream, it *mcpItem, status string) error {
+	at := len(f.body.Output)
+	if it.Type == "mcp_call" && status == statusCompleted {
+		f.pending = append(f.pending, pendingCall{at, *it})
+		return f.place(at, it)
+	}
+	if it.Type == "mcp_call" {
+		it.Status = statusIncomplete
+	} else if status == statusCompleted {
+		f.handsOver = true
+	}
+	return f.done(s, at, it)
+}
+
+// place puts an item into the output, in place of what is there.
+func (f *responsesFormat) place(at int, it *mcpItem) error {
+	raw, err := reply.Encode(it)
+	if err != nil {
+		return err
+	}
+	if at == len(f.body.Output) {
+		f.body.Output = append(f.body.Output, history.Item{})
+	}
+	f.body.Output[at] = history.Item{ID: it.ID, Raw: raw}
+	return nil
+}
+
+// done ends an item.
+func (f *responsesFormat) done(s *reply.Stream, at int, it *mcpItem) error {
+	if err := f.place(at, it); err != nil {
+		return err
+	}
+	return f.send(s, responseEvent{Type: "response.output_item.done", Output: &at, Item: it})
+}
+
+// about sends an event about an item.
+func (f *responsesFormat) about(s *reply.Stream, at int, it *mcpItem, kind string) error {
+	return f.send(s, responseEvent{Type: "response." + kind, Output: &at, ItemID: it.ID})
+}
+
+// prepared sends the items that were made before the model began.
+func (f *responsesFormat) prepared(s *reply.Stream) error {
+	for i := range f.q.before {
+		it := &f.q.before[i]
+		at, empty := len(f.body.Output), *it
+		kind, end := "mcp_call", "."+it.Status
+		if it.Type == "mcp_list_tools" {
+			kind, end, empty.Tools = it.Type, ".completed", &[]mcpTool{}
+		} else {
+			empty.Status, empty.Output, empty.Error = statusInProgress, nil, nil
+		}
+		if err := f.send(s, responseEvent{Type: "response.output_item.added", Output: &at, Item: &empty}); err != nil {
+			return err
+		}
+		if err := f.about(s, at, it, kind+".in_progress"); err != nil {
+			return err
+		}
+		if err := f.about(s, at, it, kind+end); err != nil {
+			return err
+		}
+		if err := f.done(s, at, it); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// goesOn reports whether a pass of the model has calls that the server makes.
+func (f *responsesFormat) goesOn() bool { return len(f.pending) > 0 }
+
+// Next makes the calls of a pass of the model, and starts the one that goes on. There is none if the client is to answer
+// first: functions of its own, or a call that needs its approval.
+func (f *responsesFormat) Next(ctx context.Context, s *reply.Stream) (*answer.Generation, error) {
+	if !f.goesOn() {
+		return nil, nil
+	}
+	pending := f.pending
+	f.pending = nil
+	for i := range pending {
+		p := &pending[i]
+		if err := f.waits(ctx, s, func() error { return f.q.run(ctx, &p.item) }); err != nil {
+			return nil, err
+		}
+		if err := f.about(s, p.at, &p.item, "mcp_call."+p.item.Status); err != nil {
+			return nil, err
+		}
+		if err := f.done(s, p.at, &p.item); err != nil {
+			return nil, err
+		}
+	}
+	left := -1
+	if most := f.body.MaxTokens; most != nil {
+		left = *most - f.body.Usage.Output
+	}
+	f.limited = f.limited || left == 0 && !f.handsOver
+	if f.handsOver || f.limited {
+		return nil, f.complete(s)
+	}
+	q := f.q.again(left)
+	for _, v := range f.body.Output {
+		item, err := readItem(v.Raw)
+		if err != nil {
+			return nil, err
+		}
+		if find(q.items, item.Type, item.ID) == nil {
+			q.items = append(q.items, item)
+		}
+	}
+	g, err := f.g.Request.Again(ctx, f.g, q)
+	if err != nil {
+		return nil, err
+	}
+	g.Keeps = true
+	f.mu.Lock()
+	f.g = g
+	f.mu.Unlock()
+	if ctx.Err() != nil { // meanwhile
+		g.Cancel()
+	}
+	return g, nil
+}
+
+// waits runs f, and keeps a stream alive meanwhile.
+func (f *responsesFormat) waits(ctx context.Context, s *reply.Stream, run func() error) error {
+	if s == nil {
+		return run()
+	}
+	if s.Flush() != nil { // what the client waits for
+		return reply.ErrGone
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- run() }()
+	var silence <-chan time.Time
+	if quiet := f.g.Request.Quiet(f.g.Opts); quiet > 0 {
+		timer := time.NewTicker(quiet)
+		defer timer.Stop()
+		silence = timer.C
+	}
+	var gone error
+	for {
+		select {
+		case err := <-ended:
+			if gone != nil {
+				err = gone
+			}
+			if ctx.Err() != nil {
+				err = reply.ErrGone
+			}
+			return err
+		case <-silence:
+			if gone == nil && (f.g.Request.Route.Speaks().Ping(s) != nil || s.Flush() != nil) {
+				gone = reply.ErrGone // the context ends with the connection, and the call with that
+			}
+		}
+	}
+}
+
+// again is the query of the next pass of the model, which may generate so many tokens, -1: any number. A call that was
+// required has been made. The calls of a response are counted together.
+func (q *responsesQuery) again(tokens int) *responsesQuery {
+	next := *q.fresh
+	next.fresh, next.calls, next.items = q.fresh, q.calls, slices.Clone(q.fresh.items)
+	if tokens >= 0 {
+		next.MaxTokens = tokens
+	}
+	if next.Choice.Mode == "required" {
+		next.Choice.Mode = "auto"
+	}
+	if q.calls < q.mostCalls() {
+		return &next
+	}
+	// Only the client's own tools are left.
+	names := []string{}
+	for name, t := range q.offered.names {
+		if t.server == nil && (next.Choice.Names == nil || slices.Contains(next.Choice.Names, name)) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	if next.Choice.Names = names; len(names) == 0 {
+		next.Choice.Mode, next.Choice.Names = "none", nil
+	}
+	return &next
+}

@@ -1,0 +1,460 @@
+package openai
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"mime"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/quern-llm/quern/go/chat"
+	"github.com/quern-llm/quern/go/internal/panics"
+	"github.com/quern-llm/quern/go/mcp"
+	"github.com/quern-llm/quern/go/server/answer"
+	"github.com/quern-llm/quern/go/server/ask"
+	"github.com/quern-llm/quern/go/server/field"
+	"github.com/quern-llm/quern/go/server/reply"
+)
+
+// Tools are those of MCP servers, which responses call for clients that ask for it.
+type Tools interface {
+	// Offers returns the tools of an MCP server; false: there is none of that name.
+	Offers(server string) ([]mcp.Offer, bool)
+	// Answer returns what a tool answers to the JSON of its arguments, of bounded length, and whether it failed. The error
+	// is of the connection.
+	Answer(ctx context.Context, key, arguments string) (content chat.Content, failed bool, err error)
+}
+
+// ToolLimits bound the calls of tools that the server makes for one response.
+type ToolLimits struct {
+	Calls  int           // the most of a response
+	Time   time.Duration // the most that one takes
+	Result int           // the most bytes of a result that the model is shown
+}
+
+// An mcpServer is a tool of the type mcp: an MCP server whose tools the model calls, and the server for it.
+type mcpServer struct {
+	label         string
+	offers        []mcp.Offer // that are allowed
+	never, always toolFilter  // which need an approval; what is in neither does
+}
+
+// A toolFilter selects tools of an MCP server.
+type toolFilter struct {
+	given    bool
+	all      bool
+	names    []string // nil: any
+	readOnly *bool    // nil: any
+}
+
+func (f *toolFilter) has(t *mcp.Offer) bool {
+	return f.all || f.given && (f.names == nil || slices.Contains(f.names, t.Name)) &&
+		(f.readOnly == nil || *f.readOnly == t.ReadOnly)
+}
+
+const wantFilter = `an array of names, or an object such as {"tool_names": ["search"], "read_only": true}`
+
+// read reads a filter, which null leaves as it is.
+func (f *toolFilter) read(v jsontext.Value) error {
+	if len(v) == 0 || v.Kind() == 'n' {
+		return nil
+	}
+	*f = toolFilter{given: true}
+	switch v.Kind() {
+	case '[':
+		f.names = []string{}
+		return field.Decode(v, &f.names)
+	case '{':
+		var in struct {
+			Names    *[]string `json:"tool_names"`
+			ReadOnly *bool     `json:"read_only"`
+		}
+		if err := field.Decode(v, &in); err != nil {
+			return err
+		}
+		if f.readOnly = in.ReadOnly; in.Names != nil {
+			f.names = append([]string{}, *in.Names...)
+		}
+		return nil
+	}
+	return field.Wrong(v, wantFilter)
+}
+
+// readApproval reads require_approval. Without it every call needs an approval.
+func (s *mcpServer) readApproval(v jsontext.Value) error {
+	switch {
+	case len(v) == 0, v.Kind() == 'n':
+		return nil
+	case v.Kind() == '"':
+		text := ""
+		if err := field.OneOf(&text, "always", "never").Take(field.NewReader(v)); err != nil {
+			return err
+		}
+		s.never.all = text == "never"
+		return nil
+	case v.Kind() != '{':
+		return field.Wrong(v, `always, never or an object such as {"never": {"tool_names": ["search"]}}`)
+	}
+	var in struct {
+		Always jsontext.Value `json:"always"`
+		Never  jsontext.Value `json:"never"`
+	}
+	if err := field.Decode(v, &in); err != nil {
+		return err
+	}
+	if err := s.always.read(in.Always); err != nil {
+		return field.Within("always", err)
+	}
+	return field.Within("never", s.never.read(in.Never))
+}
+
+// asks reports whether a call of a tool needs an approval.
+func (s *mcpServer) asks(t *mcp.Offer) bool { return s.always.has(t) || !s.never.has(t) }
+
+// addServer adds the tools of an MCP server.
+func (l *responseTools) addServer(v jsontext.Value) error {
+	var in struct {
+		Label     string         `json:"server_label"`
+		URL       jsontext.Value `json:"server_url"`
+		Connector jsontext.Value `json:"connector_id"`
+		Tunnel    jsontext.Value `json:"tunnel_id"`
+		Auth      jsontext.Value `json:"authorization"`
+		Headers   jsontext.Value `json:"headers"`
+		Allowed   jsontext.Value `json:"allowed_tools"`
+		Approval  jsontext.Value `json:"require_approval"`
+	}
+	if err := field.Decode(v, &in); err != nil {
+		return err
+	}
+	// What a response shows of its tools is what the client sent: these must not be there.
+	for _, f := range []struct {
+		name string
+		v    jsontext.Value
+	}{{"server_url", in.URL}, {"connector_id", in.Connector}, {"tunnel_id", in.Tunnel}, {"authorization", in.Auth}, {"headers", in.Headers}} {
+		if len(f.v) > 0 && f.v.Kind() != 'n' {
+			return reply.Bad("%s: the server reaches the MCP servers of its own configuration only, want server_label alone",
+				f.name)
+		}
+	}
+	switch {
+	case in.Label == "":
+		return reply.Bad("server_label: missing, want the name of an MCP server")
+	case l.mcp == nil:
+		return reply.Bad("this server has no tools; start it with --mcp")
+	case l.server(in.Label) != nil:
+		return reply.Bad("server_label: a second tool with the MCP server %s", field.Quote(in.Label))
+	}
+	offers, known := l.mcp.Offers(in.Label)
+	if !known {
+		return reply.Bad("server_label: no MCP server has the name %s; /v1/mcp/tools says which there are", field.Quote(in.Label))
+	}
+	s := &mcpServer{label: in.Label}
+	if err := s.readApproval(in.Approval); err != nil {
+		return field.Within("require_approval", err)
+	}
+	allowed := toolFilter{all: true}
+	if err := allowed.read(in.Allowed); err != nil {
+		return field.Within("allowed_tools", err)
+	}
+	l.servers = append(l.servers, s)
+	for i := range offers {
+		o := &offers[i]
+		if !allowed.has(o) {
+			continue
+		}
+		flat := ask.FlatName(s.label, o.Name)
+		t, err := ask.NewTool(flat, o.Description, jsontext.Value(o.Schema), false)
+		if err == nil {
+			err = l.to.Add(t)
+		}
+		if err != nil {
+			return fmt.Errorf("the tool %s of %s: %w", field.Quote(o.Name), field.Quote(s.label), err)
+		}
+		s.offers = append(s.offers, *o)
+		l.names[flat] = responseTool{namespace: s.label, name: o.Name, server: s, offer: o}
+	}
+	return nil
+}
+
+// server returns the MCP server with a label, nil: the response has none.
+func (l *responseTools) server(label string) *mcpServer {
+	for _, s := range l.servers {
+		if s.label == label {
+			return s
+		}
+	}
+	return nil
+}
+
+// mayCall refuses what could make a browser call tools for a page: a page of another origin, and the bodies of forms, which
+// such pages can send where the browser says nothing of them.
+func mayCall(req *answer.Request) error {
+	if req.OfOtherSite() {
+		return &reply.Error{Status: http.StatusForbidden,
+			Message: "a page of another origin may not have tools called, only the server's own page and programs may"}
+	}
+	if kind, _, err := mime.ParseMediaType(req.HTTP.GetHeader("Content-Type")); err != nil || kind != "application/json" {
+		return &reply.Error{Status: http.StatusUnsupportedMediaType,
+			Message: fmt.Sprintf("the body has the type %s, want application/json, since it has tools of the type mcp",
+				field.Quote(req.HTTP.GetHeader("Content-Type")))}
+	}
+	return nil
+}
+
+// An mcpItem is an item of the output about an MCP server.
+type mcpItem struct {
+	ID        string     `json:"id"`
+	Type      string     `json:"type"`
+	Status    string     `json:"status,omitempty"`
+	Label     string     `json:"server_label"`
+	Name      string     `json:"name,omitempty"`
+	Arguments *string    `json:"arguments,omitzero"`
+	Tools     *[]mcpTool `json:"tools,omitzero"`
+	Approval  *string    `json:"approval_request_id,omitzero"`
+	Output    *string    `json:"output,omitzero"`
+	Error     *mcpError  `json:"error,omitzero"`
+}
+
+type (
+	mcpTool struct {
+		Name        string         `json:"name"`
+		Description string         `json:"description,omitempty"`
+		Schema      jsontext.Value `json:"input_schema"`
+		Annotations mcpHints       `json:"annotations"`
+	}
+	mcpHints struct {
+		ReadOnly bool `json:"readOnlyHint"`
+	}
+	// An mcpError is why a call failed: the tool says it in its content, the connection in a message.
+	mcpError struct {
+		Type    string       `json:"type"`
+		Code    int          `json:"code,omitzero"`
+		Message string       `json:"message,omitempty"`
+		Content []outputPart `json:"content,omitzero"`
+	}
+)
+
+// text is what the model is told of the failure.
+func (e *mcpError) text() string {
+	text := e.Message
+	for _, p := range e.Content {
+		text += p.Text
+	}
+	return text
+}
+
+// listItem is the item that says which tools an MCP server has.
+func (s *mcpServer) listItem() mcpItem {
+	tools := []mcpTool{}
+	for _, o := range s.offers {
+		tools = append(tools, mcpTool{o.Name, o.Description, jsontext.Value(o.Schema), mcpHints{o.ReadOnly}})
+	}
+	return mcpItem{ID: "mcpl_" + answer.NewID(), Type: "mcp_list_tools", Label: s.label, Tools: &tools}
+}
+
+// codeInternal is JSON-RPC's code of errors that have no other.
+const codeInternal = -32603
+
+// run makes the call of an item. What goes wrong is for the model; the error is of a context that has ended.
+func (q *responsesQuery) run(ctx context.Context, it *mcpItem) error {
+	fail := func(message string) {
+		it.Status, it.Error = statusFailed, &mcpError{Type: "mcp_protocol_error", Code: codeInternal, Message: message}
+	}
+	if q.calls >= q.mostCalls() {
+		fail(fmt.Sprintf("not called: the response has had its %d calls", q.mostCalls()))
+		return nil
+	}
+	q.calls++
+	tool := q.offered.names[ask.FlatName(it.Label, it.Name)]
+	if tool.offer == nil || tool.server.label != it.Label {
+		fail("not called: it is not among the tools of this response")
+		return nil
+	}
+	limited, cancel := context.WithTimeout(ctx, q.limits.Time)
+	defer cancel()
+	begun := time.Now()
+	var content chat.Content
+	failed := false
+	err := panics.Catch(func() (err error) {
+		content, failed, err = q.offered.mcp.Answer(limited, tool.offer.Key, *it.Arguments)
+		return err
+	})
+	q.log(it, time.Since(begun), err)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil && limited.Err() != nil:
+		fail(fmt.Sprintf("no answer in %v", q.limits.Time))
+	case err != nil:
+		// What a server that cannot be reached says of it, or wrote last, is the operator's: it is in the log.
+		fail("the MCP server cannot be reached, or has ended the connection")
+	case failed:
+		it.Status = statusFailed
+		it.Error = &mcpError{Type: "mcp_tool_execution_error",
+			Content: []outputPart{{Type: "text", Text: cutResult(content.Named(), q.limits.Result)}}}
+	default:
+		text := cutResult(content.Named(), q.limits.Result)
+		it.Status, it.Output = statusCompleted, &text
+	}
+	return nil
+}
+
+// cutResult returns a result of at most n bytes, and says so where it had more.
+func cutResult(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	for n > 0 && text[n]&0xc0 == 0x80 { // within a rune
+		n--
+	}
+	return fmt.Sprintf("%s\n(cut after %d bytes)", text[:n], n)
+}
+
+// mostCalls is how many calls the response may have.
+func (q *responsesQuery) mostCalls() int {
+	if q.maxCalls < 0 {
+		return q.limits.Calls
+	}
+	return min(q.maxCalls, q.limits.Calls)
+}
+
+// load reads the conversation: what is stored of it, and what is given.
+func (q *responsesQuery) load() error {
+	if q.items != nil {
+		return nil
+	}
+	items := []responseItem{}
+	if q.previousID != "" {
+		var err error
+		if q.previous, err = q.stored.Get(keptResponse, q.owner, q.previousID); err != nil {
+			return field.At("previous_response_id", err)
+		}
+		if q.stored.Body(q.previous).(response).running() {
+			return reply.Invalid("previous_response_id", "%s has not ended, want one that has", field.Quote(q.previousID))
+		}
+		for _, v := range q.previous.Conversation() {
+			item, err := readItem(v.Raw)
+			if err != nil {
+				return fmt.Errorf("a stored item: %w", err)
+			}
+			items = append(items, item)
+		}
+	}
+	for i := range q.given {
+		if err := q.refer(&q.given[i]); err != nil {
+			return field.At("input", field.Within(fmt.Sprintf("item %d", i), err))
+		}
+		items = append(items, q.given[i])
+	}
+	for i := range items {
+		if it := &items[i]; it.Type == "mcp_approval_response" && find(items[:i], "mcp_approval_request", it.ApprovalID) == nil {
+			return reply.Invalid("input", "an mcp_approval_response is to %s, which no mcp_approval_request before it is",
+				field.Quote(it.ApprovalID))
+		}
+	}
+	q.items = items
+	return nil
+}
+
+// find returns the item of a type that has an id, nil: there is none.
+func find(items []responseItem, kind, id string) *responseItem {
+	for i := range items {
+		if items[i].Type == kind && items[i].ID == id {
+			return &items[i]
+		}
+	}
+	return nil
+}
+
+// resultOf returns the call that was made after an approval.
+func resultOf(items []responseItem, approval string) *responseItem {
+	for i := range items {
+		if items[i].Type == "mcp_call" && items[i].ApprovalID == approval {
+			return &items[i]
+		}
+	}
+	return nil
+}
+
+// prepare makes the calls that the input approves, and sees which lists of tools the conversation has not.
+func (q *responsesQuery) prepare(ctx context.Context) error {
+	if err := q.load(); err != nil {
+		return err
+	}
+	for i := range q.items {
+		it := &q.items[i]
+		if it.Type != "mcp_approval_response" || !*it.Approve || resultOf(q.items, it.ApprovalID) != nil {
+			continue
+		}
+		asked := find(q.items, "mcp_approval_request", it.ApprovalID)
+		if slices.ContainsFunc(q.before, func(m mcpItem) bool { return *m.Approval == it.ApprovalID }) {
+			continue
+		}
+		call := mcpItem{ID: "mcp_" + answer.NewID(), Type: "mcp_call", Label: asked.Label, Name: asked.Name,
+			Arguments: &asked.Arguments, Approval: &asked.ID}
+		if err := q.run(ctx, &call); err != nil {
+			return err
+		}
+		q.before = append(q.before, call)
+	}
+	var lists []mcpItem
+	for _, s := range q.offered.servers {
+		if !slices.ContainsFunc(q.items, func(it responseItem) bool { return it.Type == "mcp_list_tools" && it.Label == s.label }) {
+			lists = append(lists, s.listItem())
+		}
+	}
+	q.before = slices.Concat(lists, q.before)
+	for i := range q.before {
+		if err := q.adds(&q.before[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// adds adds an item that this response has made to the conversation.
+func (q *responsesQuery) adds(it any) error {
+	raw, err := reply.Encode(it)
+	if err != nil {
+		return err
+	}
+	item, err := readItem(raw)
+	q.items = append(q.items, item)
+	return err
+}
+
+// converse adds items to a conversation. A call that needed an approval is there once that has been decided, with what came
+// of it.
+func converse(t *ask.Transcript, items []responseItem) {
+	decided := map[string]bool{}
+	for i := range items {
+		it := &items[i]
+		switch it.Type {
+		case "mcp_approval_response":
+			asked := find(items, "mcp_approval_request", it.ApprovalID)
+			result := resultOf(items, it.ApprovalID)
+			if asked == nil || decided[asked.ID] || *it.Approve && result == nil {
+				continue
+			}
+			decided[asked.ID] = true
+			t.Call(asked.ID, ask.FlatName(asked.Label, asked.Name), asked.Arguments)
+			if *it.Approve {
+				t.Result(asked.ID, chat.Part{Text: result.result})
+			} else {
+				t.Result(asked.ID, chat.Part{Text: cmp.Or(it.Reason, "the user refused the call")})
+			}
+		case "mcp_call":
+			if it.ApprovalID != "" && decided[it.ApprovalID] {
+				continue
+			}
+			t.Call(it.ID, ask.FlatName(it.Label, it.Name), it.Arguments)
+			t.Result(it.ID, chat.Part{Text: it.result})
+		default:
+			it.add(t)
+		}
+	}
+}

@@ -1,0 +1,356 @@
+package openai_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/quern-llm/quern/go/mcp"
+	"github.com/quern-llm/quern/go/scripted"
+	"github.com/quern-llm/quern/go/server"
+	"github.com/quern-llm/quern/go/server/internal/fake"
+)
+
+// A door is an MCP server, with what was done to it.
+type door struct {
+	web            *httptest.Server
+	greeted, ended atomic.Int32
+	waiting        chan struct{}
+}
+
+const doorKey = "a-secret-of-the-operator"
+
+func openDoor(t *testing.T) (*door, *mcp.Toolbox) {
+	t.Helper()
+	d := &door{waiting: make(chan struct{}, 8)}
+	s := sdk.NewServer(&sdk.Implementation{Name: "door", Version: "1"}, nil)
+	type who struct {
+		Name string `json:"name"`
+	}
+	greet := func(_ context.Context, _ *sdk.CallToolRequest, in who) (*sdk.CallToolResult, any, error) {
+		d.greeted.Add(1)
+		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "Hello " + in.Name}}}, nil, nil
+	}
+	sdk.AddTool(s, &sdk.Tool{Name: "greet", Description: "Greets somebody"}, greet)
+	sdk.AddTool(s, &sdk.Tool{Name: "look", Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true}}, greet)
+	sdk.AddTool(s, &sdk.Tool{Name: "jam"}, func(context.Context, *sdk.CallToolRequest, who) (*sdk.CallToolResult, any, error) {
+		return nil, nil, errors.New("the door is jammed")
+	})
+	sdk.AddTool(s, &sdk.Tool{Name: "long"}, func(context.Context, *sdk.CallToolRequest, who) (*sdk.CallToolResult, any, error) {
+		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: strings.Repeat("é", 5000)}}}, nil, nil
+	})
+	sdk.AddTool(s, &sdk.Tool{Name: "wait"}, func(ctx context.Context, _ *sdk.CallToolRequest, _ who) (*sdk.CallToolResult, any, error) {
+		d.waiting <- struct{}{}
+		<-ctx.Done()
+		d.ended.Add(1)
+		return nil, nil, ctx.Err()
+	})
+	handler := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, nil)
+	d.web = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer "+doorKey {
+			http.Error(w, "no key", http.StatusUnauthorized)
+			return
+		}
+		handler.ServeHTTP(w, r)
+	}))
+	box, err := mcp.Open(t.Context(), map[string]mcp.Server{"door": {URL: d.web.URL,
+		Headers: map[string]string{"Authorization": "Bearer " + doorKey}}}, "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		d.web.CloseClientConnections()
+		_ = box.Close()
+		d.web.Close()
+	})
+	return d, box
+}
+
+// agent serves a model that calls the tool that it is told, and then says what it answered.
+func agent(t *testing.T, box *mcp.Toolbox, c server.Config) *fake.Site {
+	t.Helper()
+	says := scripted.Model{Template: fake.ChatML, Controls: []string{"<|im_start|>", "<|im_end|>"}}
+	call := func(name string) string {
+		return "<tool_call>\n{\"name\": \"" + name + "\", \"arguments\": {\"name\": \"Ann\"}}\n</tool_call>"
+	}
+	says.Scripts = append(says.Scripts,
+		scripted.Script{When: "messages[-1].role == 'tool' and messages[0].content == 'again' and tools", Text: call("door__greet")},
+		scripted.Script{When: "messages[-1].role == 'tool'", Text: "So it is done."},
+		scripted.Script{When: "messages[-1].content == 'both'", Text: call("door__greet") + "\n" + call("own")},
+		scripted.Script{When: "messages[-1].content == 'twice'", Text: call("door__greet") + "\n" + call("door__look")},
+		scripted.Script{When: "messages[-1].content == 'again'", Text: call("door__greet")})
+	for _, name := range []string{"greet", "look", "jam", "long", "wait"} {
+		says.Scripts = append(says.Scripts, scripted.Script{When: "messages[-1].content == '" + name + "'", Text: call("door__" + name)})
+	}
+	says.Scripts = append(says.Scripts, scripted.Script{Text: "Nothing to do."})
+	data, err := says.GGUF()
+	path := filepath.Join(t.TempDir(), "scripted.gguf")
+	if err == nil {
+		err = os.WriteFile(path, data, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.MCP = nil; box != nil {
+		c.MCP = box
+	}
+	return fake.Demo(t, fake.Setup{Server: c, File: path})
+}
+
+type agentItem struct {
+	ID, Type, Status, Name, Arguments string
+	Output                            *string
+	Label                             string `json:"server_label"`
+	Approval                          string `json:"approval_request_id"`
+	Tools                             []struct{ Name string }
+	Content                           []struct{ Text string }
+	Error                             *struct {
+		Type, Message string
+		Content       []struct{ Text string }
+	}
+}
+
+type agentResponse struct {
+	ID, Status string
+	Output     []agentItem
+	Usage      struct {
+		Input  int `json:"input_tokens"`
+		Output int `json:"output_tokens"`
+		Total  int `json:"total_tokens"`
+	}
+}
+
+// shown is the output in short.
+func (r *agentResponse) shown() string {
+	var all []string
+	for _, it := range r.Output {
+		text := it.Type
+		switch {
+		case it.Type == "mcp_list_tools":
+			text += fmt.Sprint(" ", len(it.Tools))
+		case it.Type == "message":
+			text += " " + it.Content[0].Text
+		case it.Error != nil:
+			text += " " + it.Name + " " + it.Status + " " + it.Error.Type + " " + it.Error.Message
+			for _, c := range it.Error.Content {
+				text += c.Text
+			}
+		case it.Output != nil:
+			text += " " + it.Name + " " + it.Status + " " + *it.Output
+		default:
+			text += " " + it.Name
+		}
+		all = append(all, text)
+	}
+	return strings.Join(all, "; ")
+}
+
+const mcpTool = `{"type":"mcp","server_label":"door","require_approval":"never"}`
+
+func agentBody(input, tools, more string) string {
+	return `{"input":"` + input + `","temperature":0,"tools":[` + tools + `]` + more + `}`
+}
+
+// The server calls what the model wants called, and the model goes on: whole, as a stream and in the background.
+func TestResponsesCallMCP(t *testing.T) {
+	t.Parallel()
+	d, box := openDoor(t)
+	s := agent(t, box, server.Config{ToolCalls: 3, ToolResult: 1000})
+	const path = "/v1/responses"
+	own := `{"type":"function","name":"own","parameters":{"type":"object"}}`
+	for _, c := range []struct{ input, tools, more, want string }{
+		{"greet", mcpTool, "", "mcp_list_tools 5; mcp_call greet completed Hello Ann; message So it is done."},
+		{"twice", mcpTool, "", "mcp_list_tools 5; mcp_call greet completed Hello Ann; mcp_call look completed Hello Ann; message So it is done."},
+		{"jam", mcpTool, "", "mcp_list_tools 5; mcp_call jam failed mcp_tool_execution_error error: the door is jammed; message So it is done."},
+		{"both", mcpTool + "," + own, "", "mcp_list_tools 5; mcp_call greet completed Hello Ann; function_call own"},
+		{"long", mcpTool, "", "mcp_list_tools 5; mcp_call long completed " + strings.Repeat("é", 500) + "\n(cut after 1000 bytes); message So it is done."},
+		{"greet", strings.Replace(mcpTool, `"type"`, `"allowed_tools":["greet"],"type"`, 1), "", "mcp_list_tools 1; mcp_call greet completed Hello Ann; message So it is done."},
+		{"again", mcpTool, "", "mcp_list_tools 5; mcp_call greet completed Hello Ann; mcp_call greet completed Hello Ann; mcp_call greet completed Hello Ann; message So it is done."},
+		{"again", mcpTool, `,"max_tool_calls":1`, "mcp_list_tools 5; mcp_call greet completed Hello Ann; message So it is done."},
+		{"twice", mcpTool, `,"max_tool_calls":1`, "mcp_list_tools 5; mcp_call greet completed Hello Ann; mcp_call look failed mcp_protocol_error not called: the response has had its 1 calls; message So it is done."},
+		{"twice", mcpTool, `,"parallel_tool_calls":false`, "mcp_list_tools 5; mcp_call greet completed Hello Ann; message So it is done."},
+		{"greet", mcpTool, `,"tool_choice":"required"`, "mcp_list_tools 5; mcp_call greet completed Hello Ann; message So it is done."},
+		{"greet", `{"type":"mcp","server_label":"door"}`, "", "mcp_list_tools 5; mcp_approval_request greet"},
+		{"look", `{"type":"mcp","server_label":"door","require_approval":{"never":{"read_only":true}}}`, "", "mcp_list_tools 5; mcp_call look completed Hello Ann; message So it is done."},
+		{"greet", `{"type":"mcp","server_label":"door","require_approval":{"never":{"read_only":true}}}`, "", "mcp_list_tools 5; mcp_approval_request greet"},
+		{"greet", `{"type":"mcp","server_label":"door","require_approval":{"never":{"tool_names":["greet"]}}}`, "", "mcp_list_tools 5; mcp_call greet completed Hello Ann; message So it is done."},
+	} {
+		whole := fake.Post[agentResponse](s, path, agentBody(c.input, c.tools, c.more))
+		if got := whole.shown(); got != c.want || whole.Status != "completed" || whole.Usage.Total != whole.Usage.Input+whole.Usage.Output {
+			t.Errorf("%s %s: %s\n%s, want\n%s", c.input, c.more, whole.Status, got, c.want)
+		}
+		var last agentResponse
+		var kinds []string
+		for i, data := range s.NamedEvents(path, agentBody(c.input, c.tools, c.more+`,"stream":true`)) {
+			e := fake.Parse[struct {
+				Type     string
+				Sequence int `json:"sequence_number"`
+				Response agentResponse
+			}](t, []byte(data))
+			if kinds, last = append(kinds, strings.TrimPrefix(e.Type, "response.")), e.Response; e.Sequence != i {
+				t.Errorf("event %d has the number %d", i, e.Sequence)
+			}
+		}
+		if got := last.shown(); got != c.want || last.Usage != whole.Usage {
+			t.Errorf("%s %s: a stream ends with\n%s, want\n%s; %+v, want %+v", c.input, c.more, got, c.want, last.Usage, whole.Usage)
+		}
+		text := strings.Join(kinds, " ")
+		if want := "created in_progress output_item.added mcp_list_tools.in_progress mcp_list_tools.completed output_item.done output_item.added"; !strings.HasPrefix(text, want) ||
+			!strings.HasSuffix(text, " completed") {
+			t.Errorf("%s: the events are %s", c.input, text)
+		}
+		if calls := strings.Count(c.want, "mcp_call"); strings.Count(text, "mcp_call.in_progress") != calls ||
+			strings.Count(text, "mcp_call_arguments.done") != calls || strings.Count(text, "mcp_call.failed") != strings.Count(c.want, " failed ") ||
+			strings.Count(text, "output_item.done") != len(last.Output) || strings.Count(text, "output_item.added") != len(last.Output) {
+			t.Errorf("%s: the events are %s", c.input, text)
+		}
+	}
+	if d.greeted.Load() == 0 {
+		t.Error("nobody was greeted")
+	}
+	one := fake.Post[agentResponse](s, path, agentBody("nothing", mcpTool, ""))
+	two := fake.Post[agentResponse](s, path, agentBody("greet", mcpTool, ""))
+	if two.Usage.Input < one.Usage.Input*3/2 || two.Usage.Output < one.Usage.Output {
+		t.Errorf("two passes use %+v, one %+v", two.Usage, one.Usage)
+	}
+	for _, more := range []string{`,"background":true`, `,"background":true,"stream":true`} {
+		status, b, _ := s.Do("POST", path, agentBody("greet", mcpTool, more))
+		text := string(b)
+		at := strings.Index(text, `"id":"resp_`)
+		if status != 200 || at < 0 {
+			t.Fatalf("%d %s", status, b)
+		}
+		id := text[at+6 : at+6+strings.Index(text[at+6:], `"`)]
+		fake.Eventually(t, "the response ends", func() bool {
+			r := fake.Parse[agentResponse](t, s.Get(path+"/"+id))
+			return r.Status == "completed" && r.shown() == "mcp_list_tools 5; mcp_call greet completed Hello Ann; message So it is done."
+		})
+	}
+}
+
+// A call that needs an approval is made once the client has given it, and never where it refuses.
+func TestResponsesApproveMCP(t *testing.T) {
+	t.Parallel()
+	d, box := openDoor(t)
+	s := agent(t, box, server.Config{})
+	const path, asks = "/v1/responses", `{"type":"mcp","server_label":"door"}`
+	first := fake.Post[agentResponse](s, path, agentBody("greet", asks, ""))
+	request := first.Output[1]
+	if request.Type != "mcp_approval_request" || request.Name != "greet" || request.Label != "door" || request.Arguments != `{"name": "Ann"}` {
+		t.Fatalf("%+v", request)
+	}
+	decide := func(approve, more string) string {
+		return `{"temperature":0,"tools":[` + asks + `],"input":[{"type":"mcp_approval_response","approval_request_id":"` + request.ID +
+			`","approve":` + approve + `}]` + more + `}`
+	}
+	after := `,"previous_response_id":"` + first.ID + `"`
+	if r := fake.Post[agentResponse](s, path, decide("false", after)); r.shown() != "message So it is done." || d.greeted.Load() != 0 {
+		t.Errorf("refused: %s, %d calls", r.shown(), d.greeted.Load())
+	}
+	second := fake.Post[agentResponse](s, path, decide("true", after))
+	if second.shown() != "mcp_call greet completed Hello Ann; message So it is done." || second.Output[0].Approval != request.ID || d.greeted.Load() != 1 {
+		t.Errorf("approved: %s, %d calls", second.shown(), d.greeted.Load())
+	}
+	// It is not called again where the conversation goes on.
+	third := fake.Post[agentResponse](s, path, `{"input":"and?","temperature":0,"tools":[`+asks+`],"previous_response_id":"`+second.ID+`"}`)
+	if third.shown() != "message Nothing to do." || d.greeted.Load() != 1 {
+		t.Errorf("after that: %s, %d calls", third.shown(), d.greeted.Load())
+	}
+	// A client without a store sends the items back.
+	items := `{"temperature":0,"store":false,"tools":[` + asks + `],"input":[{"role":"user","content":"greet"},{"type":"mcp_approval_request","id":"r1","server_label":"door","name":"greet","arguments":"{\"name\":\"Bob\"}"},{"type":"mcp_approval_response","approval_request_id":"r1","approve":true}]}`
+	if r := fake.Post[agentResponse](s, path, items); r.shown() != "mcp_list_tools 5; mcp_call greet completed Hello Bob; message So it is done." {
+		t.Errorf("of items: %s", r.shown())
+	}
+	// What the request does not offer is not called, whoever approves it.
+	if r := fake.Post[agentResponse](s, path, strings.Replace(items, `"type":"mcp",`, `"type":"mcp","allowed_tools":["look"],`, 1)); !strings.Contains(r.shown(),
+		"mcp_call greet failed mcp_protocol_error not called") || d.greeted.Load() != 2 {
+		t.Errorf("not offered: %s", r.shown())
+	}
+	s.Refused(path, decide("true", ""), 400, "input")
+	s.Refused(path, `{"input":[{"type":"mcp_approval_response","approval_request_id":"x"}]}`, 400, "input")
+}
+
+// A server that has died, and one that is slow, are failed calls that the model is told of; a client that goes ends its call.
+func TestResponsesMCPFails(t *testing.T) {
+	t.Parallel()
+	d, box := openDoor(t)
+	s := agent(t, box, server.Config{ToolTime: 300 * time.Millisecond})
+	const path = "/v1/responses"
+	if r := fake.Post[agentResponse](s, path, agentBody("wait", mcpTool, "")); !strings.Contains(r.shown(), "mcp_call wait failed mcp_protocol_error no answer in 300ms; message So it is done.") {
+		t.Errorf("slow: %s", r.shown())
+	}
+	<-d.waiting
+	patient := agent(t, box, server.Config{})
+	for _, more := range []string{"", `,"stream":true`} {
+		before := d.ended.Load()
+		c, _ := patient.Ignore(path, agentBody("wait", mcpTool, more))
+		<-d.waiting
+		c.Close()
+		fake.Eventually(t, "the call ends", func() bool { return d.ended.Load() > before })
+		patient.Idle()
+	}
+	id := fake.Post[agentResponse](patient, path, agentBody("wait", mcpTool, `,"background":true`)).ID
+	<-d.waiting
+	before := d.ended.Load()
+	if status, b, _ := patient.Do("POST", path+"/"+id+"/cancel", ""); status != 200 || !strings.Contains(string(b), `"cancelled"`) {
+		t.Errorf("cancel: %d %s", status, b)
+	}
+	fake.Eventually(t, "the call ends", func() bool { return d.ended.Load() > before })
+	d.web.CloseClientConnections()
+	d.web.Close()
+	status, b, _ := patient.Do("POST", path, agentBody("greet", mcpTool, ""))
+	r := fake.Parse[agentResponse](t, b)
+	if status != 200 || !strings.Contains(r.shown(), "mcp_call greet failed mcp_protocol_error the MCP server cannot be reached, or has ended the connection; message So it is done.") ||
+		strings.Contains(string(b), doorKey) || strings.Contains(string(b), d.web.URL) {
+		t.Errorf("dead: %d %s", status, b)
+	}
+}
+
+// What a request may not say of MCP servers.
+func TestResponsesMCPRefused(t *testing.T) {
+	t.Parallel()
+	_, box := openDoor(t)
+	s := agent(t, box, server.Config{})
+	const path = "/v1/responses"
+	for more, want := range map[string]string{
+		`"server_label":"wall"`: "no MCP server has the name",
+		`"x":1`:                 "server_label: missing",
+		`"server_label":"door","server_url":"http://10.0.0.1/"`:      "server_url: the server reaches",
+		`"server_label":"door","authorization":"tok-secret"`:         "authorization: the server reaches",
+		`"server_label":"door","headers":{"X-Key":"tok-secret"}`:     "headers: the server reaches",
+		`"server_label":"door","require_approval":"sometimes"`:       "require_approval",
+		`"server_label":"door","require_approval":{"never":3}`:       "never: ",
+		`"server_label":"door","allowed_tools":"greet"`:              "allowed_tools: ",
+		`"server_label":"door"},{"type":"mcp","server_label":"door"`: "a second tool with the MCP server",
+	} {
+		status, b, _ := s.Do("POST", path, agentBody("greet", `{"type":"mcp",`+more+`}`, ""))
+		if status != 400 || !strings.Contains(string(b), want) || strings.Contains(string(b), "tok-secret") {
+			t.Errorf("%s: %d %s, want %q", more, status, b, want)
+		}
+	}
+	without := agent(t, nil, server.Config{})
+	if status, b, _ := without.Do("POST", path, agentBody("greet", mcpTool, "")); status != 400 || !strings.Contains(string(b), "no tools") {
+		t.Errorf("without servers: %d %s", status, b)
+	}
+	req, _ := http.NewRequestWithContext(t.Context(), "POST", s.URL+path, strings.NewReader(agentBody("greet", mcpTool, "")))
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Origin", "https://elsewhere.example")
+	if r, err := http.DefaultClient.Do(req); err != nil || r.StatusCode != 403 {
+		t.Errorf("from another page: %v %v", r.StatusCode, err)
+	}
+	req, _ = http.NewRequestWithContext(t.Context(), "POST", s.URL+path, strings.NewReader(agentBody("greet", mcpTool, "")))
+	req.Header.Set("Content-Type", "text/plain")
+	if r, err := http.DefaultClient.Do(req); err != nil || r.StatusCode != 415 {
+		t.Errorf("as a form: %v %v", r.StatusCode, err)
+	}
+}
