@@ -186,6 +186,7 @@ func TestServeFlagValues(t *testing.T) {
 			return f.drain == 5*time.Second && f.drainDelay == 1500*time.Millisecond && f.keepAlive == 10*time.Minute
 		}, ""},
 		{"--drain 150ms --mcp-timeout 2m", func(f *serveFlags) bool { return f.drain == 150*time.Millisecond && f.mcpTimeout == 2*time.Minute }, ""},
+		{"--mcp-calls 3 --mcp-result-size 4Ki", func(f *serveFlags) bool { return f.mcpCalls == 3 && f.mcpResult == 4<<10 }, ""},
 		{"-ngl 99", func(*serveFlags) bool { return true }, "-ngl 99 has no effect"},
 	} {
 		var f serveFlags

@@ -66,6 +66,8 @@ type serverFlags struct {
 	shared            bool
 	mcp               string
 	mcpTimeout        time.Duration
+	mcpCalls          int
+	mcpResult         uint64
 	ping              int
 	storeMemory       uint64
 	storeTime         time.Duration
@@ -168,6 +170,8 @@ func (f *serveFlags) define(whole, which, each *pflag.FlagSet) {
 	whole.StringVar(&f.path, "path", "", "`FOLDER` of a page to serve instead, without a key")
 	whole.StringVar(&f.mcp, "mcp", "", "JSON `FILE` of MCP servers, or the JSON itself, whose tools the chat page and other clients may call (default: none); needs an API key if the address is reachable from other machines")
 	secondsVar(whole, &f.mcpTimeout, "mcp-timeout", 2*time.Minute, "time limit of a tool call")
+	intVar(whole, &f.mcpCalls, "mcp-calls", "", 16, 1, 10000, "maximum tool calls that the server makes for one response of /v1/responses")
+	bytesVar(whole, &f.mcpResult, "mcp-result-size", "maximum size of a tool's result that the model of a response is shown, 256Ki at most (default: 64Ki)")
 	bytesVar(whole, &f.bodyLimit, "max-body", fmt.Sprintf("maximum bytes of a request body (default: %d per token of the longest context, as --ctx-size has it, plus 1Mi)", fleet.BodyTokenBytes))
 
 	f.template.define(each)

@@ -1,7 +1,7 @@
 package llamaflags
 
 const (
-	noAgent   = "the server never calls tools itself; clients do, including those of --mcp FILE"
+	noAgent   = "the server calls tools of --mcp FILE only, for clients of /v1/responses; others call them themselves"
 	ownPage   = "the chat page keeps its settings in the browser"
 	oneMemory = "requests share one pool of --kv-memory bytes and take what they need"
 	byItself  = "the prefix cache serves all slots automatically, up to --kv-memory"

@@ -104,7 +104,7 @@ func agent(t *testing.T, box *mcp.Toolbox, c server.Config) *fake.Site {
 	if c.MCP = nil; box != nil {
 		c.MCP = box
 	}
-	return fake.Demo(t, fake.Setup{Server: c, File: path})
+	return fake.Demo(t, fake.Setup{Server: c, File: path, Ctx: 4096})
 }
 
 type agentItem struct {

@@ -47,6 +47,7 @@ type Setup struct {
 	Names     []string              // of the models, each with an engine of its own; empty: demo
 	File      string                // of the models; empty: the demo model
 	Projector string                // file of what they see and hear with; empty: nothing
+	Ctx       int                   // positions; 0: 1024
 }
 
 // Demo serves the demo model, or another file.
@@ -139,7 +140,7 @@ func realModel(t testing.TB, d *engine.Device, setup Setup, file *model.File) as
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := engine.Config{Device: d, Sequences: 6, Shared: true, Ctx: 1024}
+	c := engine.Config{Device: d, Sequences: 6, Shared: true, Ctx: cmp.Or(setup.Ctx, 1024)}
 	if cfg.NSide > 0 {
 		c.Ctx = cfg.NCtx
 	}
