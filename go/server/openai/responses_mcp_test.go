@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -15,10 +16,12 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/mcp"
 	"github.com/quern-llm/quern/go/scripted"
 	"github.com/quern-llm/quern/go/server"
 	"github.com/quern-llm/quern/go/server/internal/fake"
+	"github.com/quern-llm/quern/go/server/openai"
 )
 
 // A door is an MCP server, with what was done to it.
@@ -26,13 +29,28 @@ type door struct {
 	web            *httptest.Server
 	greeted, ended atomic.Int32
 	waiting        chan struct{}
+	closing        chan struct{}
+}
+
+// A guest is the door's toolbox, which counts the calls that end because their context does.
+type guest struct {
+	*mcp.Toolbox
+	d *door
+}
+
+func (g guest) Answer(ctx context.Context, key, arguments string) (chat.Content, bool, error) {
+	content, failed, err := g.Toolbox.Answer(ctx, key, arguments)
+	if ctx.Err() != nil {
+		g.d.ended.Add(1)
+	}
+	return content, failed, err
 }
 
 const doorKey = "a-secret-of-the-operator"
 
-func openDoor(t *testing.T) (*door, *mcp.Toolbox) {
+func openDoor(t *testing.T) (*door, guest) {
 	t.Helper()
-	d := &door{waiting: make(chan struct{}, 8)}
+	d := &door{waiting: make(chan struct{}, 8), closing: make(chan struct{})}
 	s := sdk.NewServer(&sdk.Implementation{Name: "door", Version: "1"}, nil)
 	type who struct {
 		Name string `json:"name"`
@@ -51,9 +69,11 @@ func openDoor(t *testing.T) (*door, *mcp.Toolbox) {
 	})
 	sdk.AddTool(s, &sdk.Tool{Name: "wait"}, func(ctx context.Context, _ *sdk.CallToolRequest, _ who) (*sdk.CallToolResult, any, error) {
 		d.waiting <- struct{}{}
-		<-ctx.Done()
-		d.ended.Add(1)
-		return nil, nil, ctx.Err()
+		select {
+		case <-ctx.Done():
+		case <-d.closing:
+		}
+		return nil, nil, errors.New("nobody came")
 	})
 	handler := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, nil)
 	d.web = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -69,15 +89,16 @@ func openDoor(t *testing.T) (*door, *mcp.Toolbox) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		close(d.closing)
 		d.web.CloseClientConnections()
 		_ = box.Close()
 		d.web.Close()
 	})
-	return d, box
+	return d, guest{box, d}
 }
 
 // agent serves a model that calls the tool that it is told, and then says what it answered.
-func agent(t *testing.T, box *mcp.Toolbox, c server.Config) *fake.Site {
+func agent(t *testing.T, box openai.Tools, c server.Config) *fake.Site {
 	t.Helper()
 	says := scripted.Model{Template: fake.ChatML, Controls: []string{"<|im_start|>", "<|im_end|>"}}
 	call := func(name string) string {
@@ -101,9 +122,7 @@ func agent(t *testing.T, box *mcp.Toolbox, c server.Config) *fake.Site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.MCP = nil; box != nil {
-		c.MCP = box
-	}
+	c.MCP = box
 	return fake.Demo(t, fake.Setup{Server: c, File: path, Ctx: 4096})
 }
 
@@ -178,7 +197,6 @@ func TestResponsesCallMCP(t *testing.T) {
 		{"again", mcpTool, "", "mcp_list_tools 5; mcp_call greet completed Hello Ann; mcp_call greet completed Hello Ann; mcp_call greet completed Hello Ann; message So it is done."},
 		{"again", mcpTool, `,"max_tool_calls":1`, "mcp_list_tools 5; mcp_call greet completed Hello Ann; message So it is done."},
 		{"twice", mcpTool, `,"max_tool_calls":1`, "mcp_list_tools 5; mcp_call greet completed Hello Ann; mcp_call look failed mcp_protocol_error not called: the response has had its 1 calls; message So it is done."},
-		{"twice", mcpTool, `,"parallel_tool_calls":false`, "mcp_list_tools 5; mcp_call greet completed Hello Ann; message So it is done."},
 		{"greet", mcpTool, `,"tool_choice":"required"`, "mcp_list_tools 5; mcp_call greet completed Hello Ann; message So it is done."},
 		{"greet", `{"type":"mcp","server_label":"door"}`, "", "mcp_list_tools 5; mcp_approval_request greet"},
 		{"look", `{"type":"mcp","server_label":"door","require_approval":{"never":{"read_only":true}}}`, "", "mcp_list_tools 5; mcp_call look completed Hello Ann; message So it is done."},
@@ -293,11 +311,24 @@ func TestResponsesMCPFails(t *testing.T) {
 	patient := agent(t, box, server.Config{})
 	for _, more := range []string{"", `,"stream":true`} {
 		before := d.ended.Load()
-		c, _ := patient.Ignore(path, agentBody("wait", mcpTool, more))
+		ctx, leave := context.WithCancel(t.Context())
+		req, err := http.NewRequestWithContext(ctx, "POST", patient.URL+path, strings.NewReader(agentBody("wait", mcpTool, more)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		gone := make(chan struct{})
+		go func() {
+			defer close(gone)
+			if r, err := http.DefaultClient.Do(req); err == nil {
+				_, _ = io.Copy(io.Discard, r.Body)
+				r.Body.Close()
+			}
+		}()
 		<-d.waiting
-		c.Close()
+		leave()
+		<-gone
 		fake.Eventually(t, "the call ends", func() bool { return d.ended.Load() > before })
-		patient.Idle()
 	}
 	id := fake.Post[agentResponse](patient, path, agentBody("wait", mcpTool, `,"background":true`)).ID
 	<-d.waiting
