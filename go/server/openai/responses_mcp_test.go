@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -30,6 +31,16 @@ type door struct {
 	greeted, ended atomic.Int32
 	waiting        chan struct{}
 	closing        chan struct{}
+	once           sync.Once
+}
+
+// shut ends the server, as a crash would.
+func (d *door) shut() {
+	d.once.Do(func() {
+		close(d.closing)
+		d.web.CloseClientConnections()
+		d.web.Close()
+	})
 }
 
 // A guest is the door's toolbox, which counts the calls that end because their context does.
@@ -89,10 +100,8 @@ func openDoor(t *testing.T) (*door, guest) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		close(d.closing)
-		d.web.CloseClientConnections()
+		d.shut()
 		_ = box.Close()
-		d.web.Close()
 	})
 	return d, guest{box, d}
 }
@@ -337,8 +346,7 @@ func TestResponsesMCPFails(t *testing.T) {
 		t.Errorf("cancel: %d %s", status, b)
 	}
 	fake.Eventually(t, "the call ends", func() bool { return d.ended.Load() > before })
-	d.web.CloseClientConnections()
-	d.web.Close()
+	d.shut()
 	status, b, _ := patient.Do("POST", path, agentBody("greet", mcpTool, ""))
 	r := fake.Parse[agentResponse](t, b)
 	if status != 200 || !strings.Contains(r.shown(), "mcp_call greet failed mcp_protocol_error the MCP server cannot be reached, or has ended the connection; message So it is done.") ||
