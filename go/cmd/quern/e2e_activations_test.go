@@ -35,7 +35,7 @@ func TestActivationsOnAllSets(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "logits")
 	logits := func(isa string, args ...string) []byte {
 		t.Helper()
-		args = append([]string{"perplexity", "-m", "demo", "-f", heldOut, "-c", "64", "--chunks", "1", "--save-all-logits", file}, args...)
+		args = append([]string{"perplexity", "-m", "demo", "-f", heldOut, "-c", "64", "--chunks", "1", "--save-all-logits", file, "--force"}, args...)
 		if r := (invocation{args: args, env: []string{"QUERN_ISA=" + isa}}).run(t); r.code != 0 {
 			t.Fatalf("%s: %s", isa, r.stderr)
 		}
