@@ -23,7 +23,8 @@ int qn_encode_needs_importance(int32_t type);
 /*
  * Writes n_rows rows of n_in floats as rows of a type. importance[n_in] says how much the error of each column counts,
  * at least 0, or is NULL where all count alike; isa is qn_cpu_isa() or less of it. Safe to call from several threads.
- * Returns QN_EINVAL, or QN_ENOTFINITE where a weight or what it weighs is NaN, infinite or beyond what scales hold.
+ * Returns QN_EINVAL, QN_ENOTFINITE where a weight or what it weighs is NaN, infinite or beyond what scales hold, or
+ * QN_ENOMEM: the trellis types, of which llama.cpp has no encoder, take memory.
  */
 int qn_encode(uint32_t isa, int32_t type, void *dst, const float *rows, int64_t n_rows, int64_t n_in,
               const float *importance);
@@ -31,14 +32,17 @@ int qn_encode(uint32_t isa, int32_t type, void *dst, const float *rows, int64_t 
 /*
  * The same with scales, minimums and codes searched together, for the least sum of squared errors. Each is times its
  * importance and, where that is given and codes are at equal steps, the root of the square and the block's mean square.
- * In no block is that more than what qn_encode() leaves there. Types of one or two bits with one scale, MXFP4 and
+ * In no block is that more than what qn_encode() leaves there, but of the trellis types, whose rows share a float. Types of one or two bits with one scale, MXFP4 and
  * NVFP4 are not searched: they get qn_encode()'s bits. scratch has the size of dst.
  */
 int qn_encode_search(uint32_t isa, int32_t type, void *dst, const float *rows, int64_t n_rows, int64_t n_in,
                      const float *importance, void *scratch);
 
-/* 1 where qn_encode_search() has something to search, and qn_encode_corrected() takes the type. */
+/* 1 where qn_encode_search() has something to search. */
 int qn_encode_searched(int32_t type);
+
+/* 1 where qn_encode_corrected() takes the type: those that are searched, but the trellis types. */
+int qn_encode_correctable(int32_t type);
 
 /*
  * Makes of h[n][n], the sums of x[i] x[j] over the inputs x of a matrix, of which the upper triangle is read, the

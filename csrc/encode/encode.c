@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "encode/encode.h"
+#include "encode/trellis.h"
 #include "kernels.h"
 #include "quern.h"
 
@@ -225,7 +226,7 @@ static encode_fn *encoder_of(uint32_t isa, int32_t type)
 
 int qn_encode_ok(int32_t type, int64_t n_in)
 {
-	return encoder_of(0, type) && qn_type_ok(type, n_in);
+	return (encoder_of(0, type) || encode_is_trellis(type)) && qn_type_ok(type, n_in);
 }
 
 int qn_encode_needs_importance(int32_t type)
@@ -248,7 +249,8 @@ static uint32_t largest_bits(const float *x, int64_t n)
 
 int encode_check(int32_t type, const float *rows, int64_t n_rows, int64_t n_in, const float *importance)
 {
-	const int scaled_by_half = type != QN_F32 && type != QN_BF16 && type != QN_MXFP4 && type != QN_NVFP4;
+	const int scaled_by_half = type != QN_F32 && type != QN_BF16 && type != QN_MXFP4 && type != QN_NVFP4 &&
+	                           !encode_is_trellis(type);
 	const uint32_t limit = bits_of_f32(scaled_by_half ? 65504 : FLT_MAX);
 
 	if (n_rows < 1 || !qn_encode_ok(type, n_in) || (qn_encode_needs_importance(type) && !importance))
@@ -266,6 +268,8 @@ int qn_encode(uint32_t isa, int32_t type, void *dst, const float *rows, int64_t 
 
 	if (status != QN_OK)
 		return status;
+	if (encode_is_trellis(type))
+		return encode_trellis(isa, type, dst, rows, n_rows, n_in, importance, 0);
 
 	const int64_t per_row = (int64_t)qn_row_bytes(type, n_in) / block_bytes(type);
 	const struct source s = {type, rows, importance, n_rows * per_row, per_row};

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "encode/search.h"
+#include "encode/trellis.h"
 #include "kernels.h"
 #include "quern.h"
 
@@ -86,6 +87,11 @@ static const struct form *form_of(int32_t type)
 
 int qn_encode_searched(int32_t type)
 {
+	return qn_encode_correctable(type) || encode_is_trellis(type);
+}
+
+int qn_encode_correctable(int32_t type)
+{
 	return form_of(type) != NULL || encode_grid_searched(type);
 }
 
@@ -133,6 +139,13 @@ int qn_encode_search(uint32_t isa, int32_t type, void *dst, const float *rows, i
                      const float *importance, void *scratch)
 {
 	const struct form *f = form_of(type);
+
+	if (encode_is_trellis(type)) {
+		const int bad = encode_check(type, rows, n_rows, n_in, importance);
+
+		return bad ? bad : encode_trellis(isa, type, dst, rows, n_rows, n_in, importance, 1);
+	}
+
 	const int status = qn_encode(isa, type, dst, rows, n_rows, n_in, importance);
 
 	if (status != QN_OK || !qn_encode_searched(type))
@@ -200,7 +213,7 @@ int qn_encode_corrected(uint32_t isa, int32_t type, void *dst, const float *rows
 
 	if (status != QN_OK)
 		return status;
-	if (!qn_encode_searched(type) || span < 1)
+	if (!qn_encode_correctable(type) || span < 1)
 		return QN_EINVAL;
 	c.span = span < n_in ? span : n_in;
 	c.block = f ? f->run * f->runs : QK_K;

@@ -6,5 +6,7 @@
 #define W 4
 #define ENCODE_INIT encode_init_scalar
 #define SEARCH_INIT search_init_scalar
+#define TRELLIS_INIT trellis_init_scalar
 #include "tmpl/encode.h"
 #include "tmpl/encode_search.h"
+#include "tmpl/encode_trellis.h"

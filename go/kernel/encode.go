@@ -33,7 +33,7 @@ func NeedsImportance(t Type) bool { return C.qn_encode_needs_importance(C.int32_
 
 // Encode writes contiguous rows of n weights each as GGUF rows of type t. importance has a weight, 0 or more,
 // for the error of each of the n columns; nil weighs all alike. The bytes are the same with any of the
-// instruction sets in isa, and equal those of llama.cpp's encoders. It runs on the caller's thread and is
+// instruction sets in isa, and, but for the trellis types, equal those of llama.cpp's encoders. It runs on the caller's thread and is
 // safe for concurrent use.
 func Encode(isa ISA, t Type, dst []byte, rows []float32, n int, importance []float32) error {
 	if err := checkEncode(t, dst, rows, n, importance); err != nil {
@@ -56,8 +56,11 @@ func checkEncode(t Type, dst []byte, rows []float32, n int, importance []float32
 	return nil
 }
 
-// Searched reports whether EncodeSearch improves on Encode for t, and EncodeCorrected supports it.
+// Searched reports whether EncodeSearch improves on Encode for t.
 func Searched(t Type) bool { return C.qn_encode_searched(C.int32_t(t)) != 0 }
+
+// Correctable reports whether EncodeCorrected supports t: of the types that are Searched, all but the trellis types.
+func Correctable(t Type) bool { return C.qn_encode_correctable(C.int32_t(t)) != 0 }
 
 // EncodeSearch is Encode with scales, minimums and codes optimized together. No block has a larger weighted
 // error than with Encode: the sum of squared errors, each times its importance and, for uniformly spaced
@@ -106,7 +109,7 @@ func CorrectedScratch(s []float32, n, span int) []float32 {
 // correctedFloats is QN_CORRECTED_SCRATCH.
 func correctedFloats(n, span int) int { return 2*Panel*min(n, span) + 257*256 }
 
-// EncodeCorrected is Encode for a Searched type with error compensation: each error is compensated by the
+// EncodeCorrected is Encode for a Correctable type with error compensation: each error is compensated by the
 // later columns of the row within its span. factor has the contiguous factors of the spans, SpanFloats in
 // all; a span is a multiple of the type's block, and has all n columns or a multiple of 256. scratch is
 // CorrectedScratch.
