@@ -45,8 +45,8 @@ static struct trellis_book books[BOOKS] = {
 	[BOOK_1] = {8, 0, 8192, 128},
 	[BOOK_2] = {8, 0, 65536, 512},
 	[BOOK_3] = {8, 0, 65536, 512, 1},
-	[BOOK_4_LOW] = {4, 0, 32768, 256},
-	[BOOK_4_HIGH] = {4, 32768, 32768, 256},
+	[BOOK_4_LOW] = {4, 0, 32768, 512},
+	[BOOK_4_HIGH] = {4, 32768, 32768, 512},
 };
 
 static void list_values(struct trellis_book *b)
@@ -171,18 +171,21 @@ static const struct trellis_book *book_of(int which, const struct trellis_loops 
 /* ------------------------------------------------------------------ 32 weights */
 
 #define RUN 32
-#define PROBES 16 /* clusters that are searched, at most */
+#define PROBES 12 /* clusters that are searched, at most */
 
-/* What a search takes its time for. */
+/*
+ * What a search takes its time for: scales to try, as parts of one that is expected, first in few clusters, and the best
+ * of levels in more of them.
+ */
 struct effort {
-	int n_first, n_level, rounds;
-	float first[8], level[4]; /* scales to try, as parts of one that is expected */
-	int first_probes, probes;
+	int n_first, n_level, rounds, n_best;
+	float first[3], level[3];
+	int few, more; /* clusters */
 };
 
 static const struct effort efforts[2] = {
-	{4, 1, 1, {0.82f, 0.93f, 1.05f, 1.2f}, {1}, 2, 4},
-	{6, 3, 3, {0.75f, 0.84f, 0.93f, 1.02f, 1.12f, 1.25f}, {0.9f, 1, 1.1f}, 3, 12},
+	{3, 1, 1, 1, {0.85f, 0.98f, 1.15f}, {1}, 2, 6},
+	{3, 3, 2, 2, {0.84f, 0.97f, 1.12f}, {0.9f, 1, 1.1f}, 4, 12},
 };
 
 struct coder {
@@ -284,7 +287,7 @@ static void first_scale(const struct coder *c, struct run *r)
 
 	for (int i = 0; i < e->n_first; i++) {
 		uint16_t code[8] = {0};
-		const double error = try_scale(c, r, e->first[i] * expected, 0, e->first_probes, code);
+		const double error = try_scale(c, r, e->first[i] * expected, 0, e->few, code);
 
 		if (error < least) {
 			least = error;
@@ -310,30 +313,57 @@ static int nearest_level(const struct coder *c, float want)
 	return best;
 }
 
+#define BEST 2
+
+/* A level to try, and what it leaves where few clusters are searched. */
+struct attempt {
+	double error;
+	int level, book;
+};
+
+/* Puts an attempt among the best: n, of at most `most`. Returns how many there are. */
+static int keep(struct attempt *best, int n, int most, struct attempt a)
+{
+	if (n == most && !(a.error < best[n - 1].error))
+		return n;
+	int i = n < most ? n++ : n - 1;
+
+	for (; i > 0 && a.error < best[i - 1].error; i--)
+		best[i] = best[i - 1];
+	best[i] = a;
+	return n;
+}
+
 /* Levels near the run's scale, and codes for them, where they have less error than what it has. */
 static void settle(const struct coder *c, struct run *r, float d)
 {
 	const struct effort *e = c->effort;
 	const float scale = r->scale;
+	struct attempt best[BEST];
+	uint16_t code[8] = {0};
+	int n = 0;
 
 	for (int sign = 1; sign >= (c->both ? -1 : 1); sign -= 2)
 		for (int book = 0; book < c->n_books; book++)
 			for (int i = 0, last = -1; i < e->n_level; i++) {
-				uint16_t code[8] = {0};
 				const int level = nearest_level(c, (float)sign * e->level[i] * (scale / d));
 
 				if (level == last)
 					continue;
 				last = level;
-
-				const double error = try_scale(c, r, d * (float)c->level[level], book, e->probes, code);
-
-				if (error < r->error) {
-					r->error = error;
-					r->level = level;
-					take_codes(c, r, book, code);
-				}
+				n = keep(best, n, e->n_best,
+				         (struct attempt){try_scale(c, r, d * (float)c->level[level], book, e->few, code),
+				                          level, book});
 			}
+	for (int i = 0; i < n; i++) {
+		const double error = try_scale(c, r, d * (float)c->level[best[i].level], best[i].book, e->more, code);
+
+		if (error < r->error) {
+			r->error = error;
+			r->level = best[i].level;
+			take_codes(c, r, best[i].book, code);
+		}
+	}
 }
 
 /* ------------------------------------------------------------------ rows */

@@ -72,7 +72,7 @@ func (c *Calibration) Close() {
 func (c *Calibration) find(job *Job) {
 	wanted := map[string]bool{}
 	for _, choice := range job.Choices {
-		wanted[choice.Name] = choice.To != choice.Type && Searched(choice.To)
+		wanted[choice.Name] = choice.To != choice.Type && Correctable(choice.To)
 	}
 	for _, product := range c.tap.Products() {
 		p := &tapped{Product: product, span: min(product.Columns, mostSpan)}

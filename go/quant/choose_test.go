@@ -53,7 +53,7 @@ func (s shape) mixes() map[string]bool {
 	all := map[string]bool{}
 	for _, mix := range quant.Mixes() {
 		switch mix {
-		case "NVFP4": // no mix of llama-quantize
+		case "NVFP4", "IQ1_KT", "IQ2_KT", "IQ3_KT", "IQ4_KT": // no mix of llama-quantize
 		case "IQ1_S", "IQ1_M", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ2_M", "IQ3_XXS", "IQ4_NL", "IQ4_XS", "Q4_0", "Q5_0", "Q2_K_S":
 			all[mix] = true
 		default:
@@ -423,10 +423,10 @@ func TestTypesToTakeFrom(t *testing.T) {
 	}
 }
 
-// Where rows are no whole blocks, types are those that llama.cpp falls back to.
+// Where rows are no whole blocks, types are those that llama.cpp falls back to, trellis types as others of such sizes.
 func TestFallback(t *testing.T) {
 	for to, types := range map[gguf.Type][]gguf.Type{
-		gguf.IQ4_NL: {gguf.IQ1_S, gguf.IQ1_M, gguf.IQ2_XXS, gguf.IQ2_XS, gguf.IQ2_S, gguf.IQ3_XXS, gguf.IQ3_S, gguf.IQ4_XS},
+		gguf.IQ4_NL: {gguf.IQ1_KT, gguf.IQ2_KT, gguf.IQ3_KT, gguf.IQ4_KT, gguf.IQ1_S, gguf.IQ1_M, gguf.IQ2_XXS, gguf.IQ2_XS, gguf.IQ2_S, gguf.IQ3_XXS, gguf.IQ3_S, gguf.IQ4_XS},
 		gguf.Q4_0:   {gguf.Q2_K, gguf.Q3_K, gguf.TQ1_0, gguf.TQ2_0, gguf.Q4_0},
 		gguf.Q5_0:   {gguf.Q4_K}, gguf.Q5_1: {gguf.Q5_K}, gguf.Q8_0: {gguf.Q6_K, gguf.Q8_0}, gguf.F32: {gguf.F32}, gguf.F16: {gguf.F16},
 	} {

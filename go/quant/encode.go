@@ -17,7 +17,7 @@ func NeedsImportance(t gguf.Type) bool { return kernel.NeedsImportance(kernel.Ty
 
 // Encode writes rows of n weights each, one after the other, as type t into dst, which has their size. importance has how
 // much the error of each of the n columns counts, and is nil where all count alike. The bytes are those of llama.cpp's
-// encoders. It runs on the caller's thread; call it from as many as there are.
+// encoders, but of the trellis types, of which it has none. It runs on the caller's thread; call it from as many as there are.
 func Encode(t gguf.Type, dst []byte, rows []float32, n int, importance []float32) error {
 	return kernel.Encode(kernel.CPU(), kernel.Type(t), dst, rows, n, importance)
 }
@@ -37,7 +37,8 @@ func Fallback(t gguf.Type, n int) gguf.Type {
 	}
 	use := t
 	switch t {
-	case gguf.IQ1_S, gguf.IQ1_M, gguf.IQ2_XXS, gguf.IQ2_XS, gguf.IQ2_S, gguf.IQ3_XXS, gguf.IQ3_S, gguf.IQ4_XS:
+	case gguf.IQ1_S, gguf.IQ1_M, gguf.IQ2_XXS, gguf.IQ2_XS, gguf.IQ2_S, gguf.IQ3_XXS, gguf.IQ3_S, gguf.IQ4_XS,
+		gguf.IQ1_KT, gguf.IQ2_KT, gguf.IQ3_KT, gguf.IQ4_KT:
 		use = gguf.IQ4_NL
 	case gguf.Q2_K, gguf.Q3_K, gguf.TQ1_0, gguf.TQ2_0, gguf.Q2_0, gguf.Q1_0, gguf.NVFP4:
 		use = gguf.Q4_0

@@ -37,8 +37,11 @@ func ParseMethod(s string) (Method, error) {
 // String returns the name of a method.
 func (m Method) String() string { return methods[m] }
 
-// Searched reports whether scales and codes of a type are found by Search and GPTQ. Others are encoded as by Fast.
+// Searched reports whether scales and codes of a type are found by Search. Others are encoded as by Fast.
 func Searched(t gguf.Type) bool { return kernel.Searched(kernel.Type(t)) }
+
+// Correctable reports whether GPTQ makes errors of a type good. Others are encoded as by Search.
+func Correctable(t gguf.Type) bool { return kernel.Correctable(kernel.Type(t)) }
 
 // A Hessian has what GPTQ knows of the inputs of a tensor's matrices: sums of the products of each two columns in the same
 // span, which is the second derivative of the squared error of what the matrices make of them.

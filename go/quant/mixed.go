@@ -46,7 +46,7 @@ func (r *recipe) mixed(t *gguf.Tensor, role role) (gguf.Type, error) {
 		return pick(experts, gguf.MXFP4, gguf.Q8_0), nil
 	case role == embed:
 		switch {
-		case r.is("IQ2_XXS", "IQ2_XS", "IQ1_S", "IQ1_M"):
+		case r.is("IQ2_XXS", "IQ2_XS", "IQ1_S", "IQ1_M", "IQ2_KT", "IQ1_KT"):
 			return gguf.Q2_K, nil
 		case r.is("IQ2_S", "IQ2_M", "IQ3_XXS"):
 			return gguf.IQ3_S, nil
@@ -54,7 +54,7 @@ func (r *recipe) mixed(t *gguf.Tensor, role role) (gguf.Type, error) {
 			return gguf.Q4_K, nil
 		}
 		return base, nil
-	case r.is("IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ2_M", "IQ1_S", "IQ1_M"):
+	case r.is("IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ2_M", "IQ1_S", "IQ1_M", "IQ2_KT", "IQ1_KT"):
 		return r.ofTwoBits(role), nil
 	}
 	switch role {
@@ -94,7 +94,7 @@ func (r *recipe) ofOutput(n int) gguf.Type {
 		return *r.Output
 	case r.is("MXFP4_MOE", "Q8_0") || r.arch == "falcon" || n%r.mix.Base.BlockElems() != 0:
 		return gguf.Q8_0
-	case r.is("IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ2_M", "IQ3_XXS", "IQ1_S", "IQ1_M"):
+	case r.is("IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ2_M", "IQ3_XXS", "IQ1_S", "IQ1_M", "IQ2_KT", "IQ1_KT"):
 		return gguf.Q5_K
 	}
 	return gguf.Q6_K
@@ -102,7 +102,7 @@ func (r *recipe) ofOutput(n int) gguf.Type {
 
 // ofTwoBits returns the types of the mixes of less than three bits.
 func (r *recipe) ofTwoBits(role role) gguf.Type {
-	more := pick(r.is("IQ2_S", "IQ2_M"), gguf.IQ3_S, gguf.Q2_K)
+	more := pick(r.is("IQ2_S", "IQ2_M"), gguf.IQ3_S, pick(r.is("IQ2_KT", "IQ1_KT"), gguf.IQ3_KT, gguf.Q2_K))
 	switch role {
 	case attnV, attnQKV, attnKVB:
 		return pick(r.nGroup >= 4 || r.nExpert >= 4, gguf.Q4_K, more)
@@ -118,6 +118,8 @@ func (r *recipe) ofTwoBits(role role) gguf.Type {
 			return gguf.Q5_K
 		case r.is("IQ1_S", "IQ1_M"):
 			return gguf.IQ2_XXS
+		case r.is("IQ1_KT"):
+			return gguf.IQ2_KT
 		case r.is("IQ2_S", "IQ2_M"):
 			return gguf.IQ3_S
 		}
@@ -132,7 +134,7 @@ func (r *recipe) ofValues() gguf.Type {
 	switch {
 	case r.is("Q2_K"):
 		t = pick(grouped, gguf.Q4_K, gguf.Q3_K)
-	case r.is("Q2_K_S", "IQ3_XS", "IQ3_S"):
+	case r.is("Q2_K_S", "IQ3_XS", "IQ3_S", "IQ3_KT"):
 		t = pick(grouped, gguf.Q4_K, t)
 	case r.is("IQ3_XXS"):
 		t = pick(grouped, gguf.Q4_K, pick(r.Importance == nil, gguf.IQ3_S, gguf.IQ3_XXS))
@@ -142,7 +144,7 @@ func (r *recipe) ofValues() gguf.Type {
 		t = pick(i < 2, gguf.Q5_K, gguf.Q4_K)
 	case r.is("Q3_K_L"):
 		t = gguf.Q5_K
-	case r.is("IQ4_NL", "IQ4_XS"):
+	case r.is("IQ4_NL", "IQ4_XS", "IQ4_KT"):
 		t = pick(grouped, gguf.Q5_K, t)
 	case r.is("Q4_K_M", "Q5_K_M"):
 		t = pick(some(i, r.nAttnV), gguf.Q6_K, t)

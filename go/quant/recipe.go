@@ -11,7 +11,8 @@ import (
 	"github.com/quern-llm/quern/go/gguf"
 )
 
-// A Mix is a name under which a type is chosen for each tensor. Names and choices are those of llama-quantize.
+// A Mix is a name under which a type is chosen for each tensor. Names and choices are those of llama-quantize;
+// the trellis types have ik_llama.cpp's names and numbers, and choices of our own.
 type Mix struct {
 	Name string
 	Kind uint32 // general.file_type
@@ -29,6 +30,7 @@ var mixes = []Mix{
 	{"IQ2_M", 29, gguf.IQ2_S}, {"IQ2_S", 28, gguf.IQ2_XS}, {"IQ2_XS", 20, gguf.IQ2_XS}, {"IQ2_XXS", 19, gguf.IQ2_XXS},
 	{"IQ1_M", 31, gguf.IQ1_M}, {"IQ1_S", 24, gguf.IQ1_S},
 	{"TQ2_0", 37, gguf.TQ2_0}, {"TQ1_0", 36, gguf.TQ1_0},
+	{"IQ4_KT", 153, gguf.IQ4_KT}, {"IQ3_KT", 152, gguf.IQ3_KT}, {"IQ2_KT", 151, gguf.IQ2_KT}, {"IQ1_KT", 156, gguf.IQ1_KT},
 	{"MXFP4_MOE", 38, gguf.MXFP4}, {"NVFP4", 39, gguf.NVFP4}, {"Q2_0", 41, gguf.Q2_0}, {"Q1_0", 40, gguf.Q1_0},
 }
 

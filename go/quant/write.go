@@ -227,7 +227,7 @@ func (j *Job) prepare(ctx context.Context, e *encoder, method Method) (err error
 	if e.importance != nil {
 		e.importance = floored(e.importance, e.n)
 	}
-	if method != GPTQ || j.Hessian == nil || !Searched(e.To) {
+	if method != GPTQ || j.Hessian == nil || !Correctable(e.To) {
 		return nil
 	}
 	if e.hessian, err = j.Hessian(ctx, e.Tensor); err != nil || e.hessian == nil {
