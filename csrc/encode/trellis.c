@@ -447,6 +447,35 @@ static float encode_row(const struct coder *c, struct run *r, int64_t n)
 	return d;
 }
 
+/* What runs leave, less what zeros do. */
+static double row_error(const struct coder *c, const struct run *r, int64_t n, float d)
+{
+	double sum = 0;
+
+	for (int64_t j = 0; j < n; j++)
+		sum += error_at(c, &r[j], d);
+	return sum;
+}
+
+/*
+ * The better of what each effort finds, for a search: a row's float is found once, and more effort may find one that
+ * turns out worse. Other has room for n runs.
+ */
+static float search_row(struct coder *c, struct run *r, struct run *other, int64_t n)
+{
+	float d, quick;
+
+	memcpy(other, r, (size_t)n * sizeof *r);
+	d = encode_row(c, r, n);
+	c->effort = &efforts[0];
+	quick = encode_row(c, other, n);
+	c->effort = &efforts[1];
+	if (!(quick > 0) || (d > 0 && row_error(c, r, n, d) <= row_error(c, other, n, quick)))
+		return d;
+	memcpy(r, other, (size_t)n * sizeof *r);
+	return quick;
+}
+
 /* Codes of eight runs, code i those of weights dims i .., levels of runs, and signs, to a block. */
 static void put_block(const struct coder *c, void *dst, const struct run *r, const float *x)
 {
@@ -551,7 +580,8 @@ int encode_trellis(uint32_t isa, int32_t type, void *dst, const float *rows, int
 		return QN_ENOMEM;
 
 	const int64_t bytes = (int64_t)qn_row_bytes(type, n_in), block = block_bytes(type);
-	struct run *r = malloc((size_t)(n_in / RUN) * sizeof *r);
+	const int64_t runs = n_in / RUN;
+	struct run *r = malloc((size_t)(runs * (1 + (search != 0))) * sizeof *r);
 
 	if (!r)
 		return QN_ENOMEM;
@@ -566,7 +596,8 @@ int encode_trellis(uint32_t isa, int32_t type, void *dst, const float *rows, int
 		if (most < ENCODE_TINY)
 			continue;
 		take_row(&c, r, x, importance, n_in, most);
-		d = encode_row(&c, r, n_in / RUN) * (most / head_factor(type));
+		d = search ? search_row(&c, r, r + runs, runs) : encode_row(&c, r, runs);
+		d *= most / head_factor(type);
 		if (!(d > 0))
 			continue;
 		memcpy(to, &d, sizeof d);
