@@ -32,8 +32,8 @@ int qn_encode(uint32_t isa, int32_t type, void *dst, const float *rows, int64_t 
 /*
  * The same with scales, minimums and codes searched together, for the least sum of squared errors. Each is times its
  * importance and, where that is given and codes are at equal steps, the root of the square and the block's mean square.
- * In no block, of the trellis types in no row, is that more than what qn_encode() leaves there. Types of one or two bits with one scale, MXFP4 and
- * NVFP4 are not searched: they get qn_encode()'s bits. scratch has the size of dst.
+ * In no block, of the trellis types in no row, is that more than what qn_encode() leaves there. Types of one or two
+ * bits with one scale, MXFP4 and NVFP4 are not searched: they get qn_encode()'s bits. scratch has the size of dst.
  */
 int qn_encode_search(uint32_t isa, int32_t type, void *dst, const float *rows, int64_t n_rows, int64_t n_in,
                      const float *importance, void *scratch);
