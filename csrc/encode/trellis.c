@@ -174,8 +174,8 @@ static const struct trellis_book *book_of(int which, const struct trellis_loops 
 #define PROBES 12 /* clusters that are searched, at most */
 
 /*
- * What a search takes its time for: scales to try, as parts of one that is expected, first in few clusters, and the best
- * of levels in more of them.
+ * What a search takes its time for: scales to try, as parts of one that is expected, first in few clusters, and the
+ * best of levels in more of them.
  */
 struct effort {
 	int n_first, n_level, rounds, n_best;
@@ -521,7 +521,8 @@ static void put_block(const struct coder *c, void *dst, const struct run *r, con
 }
 
 /* Weights of a row over the largest, and importance likewise: no square overflows or vanishes then. */
-static void take_row(const struct coder *c, struct run *r, const float *x, const float *importance, int64_t n, float most)
+static void take_row(const struct coder *c, struct run *r, const float *x, const float *importance, int64_t n,
+                     float most)
 {
 	float heaviest = 0;
 

@@ -1,4 +1,4 @@
-/* trellis.h - the encoder of the trellis types, and the two loops of it that each set of instructions has its own of. */
+/* trellis.h - the encoder of the trellis types, and the two loops of it that each set of instructions has for itself. */
 #ifndef QN_ENCODE_TRELLIS_H
 #define QN_ENCODE_TRELLIS_H
 
