@@ -1,4 +1,4 @@
-/* trellis.h - the encoder of the trellis types, and the two loops of it that each set of instructions has for itself. */
+/* trellis.h - the encoder of the trellis types, and its two loops, of which each instruction set has its own. */
 #ifndef QN_ENCODE_TRELLIS_H
 #define QN_ENCODE_TRELLIS_H
 

@@ -17,7 +17,18 @@ import numpy as np
 from entropy import entropy
 from lab import relative
 
-BITS = {"Q2_K": 2.625, "Q3_K_S": 3.4375, "IQ4_XS": 4.25, "Q4_K_S": 4.5, "Q4_0": 4.5, "Q5_K_S": 5.5, "Q6_K": 6.5625}
+BITS = {
+    "IQ2_KT": 2.125,
+    "Q2_K": 2.625,
+    "IQ3_KT": 3.125,
+    "Q3_K_S": 3.4375,
+    "IQ4_KT": 4.0,
+    "IQ4_XS": 4.25,
+    "Q4_K_S": 4.5,
+    "Q4_0": 4.5,
+    "Q5_K_S": 5.5,
+    "Q6_K": 6.5625,
+}
 
 
 def lost(bits, error):
