@@ -351,9 +351,11 @@ static void settle(const struct coder *c, struct run *r, float d)
 				if (level == last)
 					continue;
 				last = level;
-				n = keep(best, n, e->n_best,
-				         (struct attempt){try_scale(c, r, d * (float)c->level[level], book, e->few, code),
-				                          level, book});
+
+				const float at = d * (float)c->level[level];
+				const double error = try_scale(c, r, at, book, e->few, code);
+
+				n = keep(best, n, e->n_best, (struct attempt){error, level, book});
 			}
 	for (int i = 0; i < n; i++) {
 		const double error = try_scale(c, r, d * (float)c->level[best[i].level], best[i].book, e->more, code);
@@ -532,7 +534,7 @@ static void take_row(const struct coder *c, struct run *r, const float *x, const
 		const float v = x[k] / most;
 
 		r[k / RUN].x[k % RUN] = c->book[0]->sizes ? fabsf(v) : v;
-		r[k / RUN].w[k % RUN] = heaviest > 0 && importance[k] >= 0 ? importance[k] / heaviest : heaviest > 0 ? 0 : 1;
+		r[k / RUN].w[k % RUN] = !(heaviest > 0) ? 1 : importance[k] >= 0 ? importance[k] / heaviest : 0;
 	}
 }
 
