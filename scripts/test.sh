@@ -46,7 +46,7 @@ static() {
 # left to run alone.
 boundary=(./go/engine/... ./go/model/... ./go/kernel/...)
 entered=(. ./go/cmd/libquern ./go/internal/apitest ./go/server ./go/server/ask ./go/server/answer ./go/server/openai ./go/server/llamaserver ./go/server/anthropic ./go/server/ollama
-	./go/server/catalog ./go/server/guard ./go/server/host ./go/server/telemetry)
+	./go/server/catalog ./go/server/guard ./go/server/host ./go/server/oidc ./go/server/openinference ./go/server/quota ./go/server/telemetry)
 
 stage "build" make all
 if ((stage_failed)); then

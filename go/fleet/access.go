@@ -49,12 +49,12 @@ func (f *Fleet) openIssuers(ctx context.Context) error {
 	if err != nil {
 		return usage.Errorf("--oidc-config: %w", err)
 	}
-	v, err := oidc.Open(ctx, c, func(issuer string, err error) {
+	v, err := oidc.Open(ctx, c, func(issuer, what string, err error) {
+		line := f.log.Info()
 		if err != nil {
-			f.log.Warn().Err(err).Str("issuer", issuer).Msg("the keys of an issuer of tokens stay as they were")
-			return
+			line = f.log.Warn().Err(err)
 		}
-		f.log.Info().Str("issuer", issuer).Msg("the keys of an issuer of tokens can be had again")
+		line.Str("issuer", issuer).Msg(what)
 	})
 	if err != nil {
 		return usage.Errorf("--oidc-config: %s: %w", a.OIDC, err)

@@ -27,7 +27,7 @@ func trusting(t *testing.T, i *oidctest.Issuer, besides string, list ...string) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	v, err := oidc.Open(t.Context(), c, func(string, error) {})
+	v, err := oidc.Open(t.Context(), c, func(string, string, error) {})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,7 +46,7 @@ func opened(t testing.TB, i *oidctest.Issuer, besides string) *Verifier {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v, err := Open(t.Context(), c, func(string, error) {})
+	v, err := Open(t.Context(), c, func(string, string, error) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -312,6 +312,7 @@ type counted struct {
 	mu   sync.Mutex
 	set  []byte
 	down bool
+	hung bool
 	n    int
 }
 
@@ -319,6 +320,12 @@ func (c *counted) RoundTrip(r *http.Request) (*http.Response, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.n++
+	if c.hung {
+		c.mu.Unlock()
+		<-r.Context().Done()
+		c.mu.Lock()
+		return nil, r.Context().Err()
+	}
 	w := httptest.NewRecorder()
 	if c.down {
 		return nil, errors.New("no route")
@@ -331,6 +338,12 @@ func (c *counted) change(set []byte, down bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.set, c.down = set, down
+}
+
+func (c *counted) hang(hung bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.hung = hung
 }
 
 func (c *counted) count() int {
@@ -351,7 +364,7 @@ func TestWhenKeysAreAskedFor(t *testing.T) {
 		var told []error
 		s := &source{
 			issuer: Issuer{URL: i.URL, Name: "oidc", Keys: "https://x.example/keys", Audiences: []string{"quern"}, Algorithms: usualAlgorithms},
-			client: &http.Client{Transport: at}, ctx: t.Context(), clock: time.Now, log: func(_ string, err error) { told = append(told, err) },
+			client: &http.Client{Transport: at}, ctx: t.Context(), clock: time.Now, log: func(_, _ string, err error) { told = append(told, err) },
 		}
 		v := &Verifier{clock: time.Now, sources: map[string]*source{i.URL: s}}
 		if old, err := s.open(t.Context()); old || err != nil {
@@ -380,27 +393,129 @@ func TestWhenKeysAreAskedFor(t *testing.T) {
 			step("a storm of the past", was, errUnknown.Reason, 3)
 		}
 		time.Sleep(refreshEvery + time.Second)
-		step("old keys, which are not waited for", is, "", 4)
+		step("old keys, and they still are the issuer's", is, "", 4)
+		at.change(first, false)
+		time.Sleep(refreshEvery + time.Second)
+		step("old keys, and this one was withdrawn", is, errUnknown.Reason, 5)
+		step("the key in its place", was, "", 5)
+		at.change(second, false)
+		time.Sleep(5 * time.Hour)
+		ended, end := context.WithCancel(t.Context())
+		end()
+		if _, err := v.Check(ended, was); err == nil {
+			t.Error("old keys judge where nobody waits for those of now")
+		}
+		synctest.Wait()
+		step("those of now have come meanwhile", was, errUnknown.Reason, 6)
 		at.change(nil, true)
 		time.Sleep(refreshEvery + time.Second)
-		step("an issuer that is gone", is, "", 5)
-		step("again", is, "", 5)
+		step("an issuer that is gone", is, "", 7)
+		step("again", is, "", 7)
 		if len(told) != 1 || told[0] == nil {
 			t.Errorf("told %v", told)
 		}
 		time.Sleep(keptFor)
-		step("for a day", is, errOld.Error(), 6)
-		step("still", is, errOld.Error(), 6)
+		step("for a day", is, errOld.Error(), 8)
+		step("still", is, errOld.Error(), 8)
 		at.change(second, false)
 		time.Sleep(retryEvery)
-		step("an issuer that is back", is, "", 7)
+		step("an issuer that is back", is, "", 9)
 		if len(told) != 2 || told[1] != nil {
 			t.Errorf("told %v", told)
 		}
 		at.change([]byte(`{"keys":[]}`), false)
 		time.Sleep(refreshEvery + time.Second)
-		step("an issuer that loses its keys", is, "", 8)
+		step("an issuer that loses its keys", is, "", 10)
+		at.hang(true)
+		time.Sleep(retryEvery)
+		begun := time.Now()
+		step("an issuer that failed and now hangs", is, "", 11)
+		if waited := time.Since(begun); waited != 0 {
+			t.Errorf("it is waited for %v, a moment after a failure", waited)
+		}
+		time.Sleep(refreshEvery)
+		begun = time.Now()
+		step("an issuer that hangs", is, "", 12)
+		if waited := time.Since(begun); waited != fetchTime {
+			t.Errorf("it is waited for %v, want %v", waited, fetchTime)
+		}
 	})
+}
+
+// Many verify tokens while their issuer changes its keys: each is accepted while its key is in the set, and not after.
+func TestCheckConcurrently(t *testing.T) {
+	i := oidctest.New(t)
+	first, was := i.Set(), i.Token(map[string]any{"exp": 4e9})
+	i.Rotate("EdDSA")
+	second, is := i.Set(), i.Token(map[string]any{"exp": 4e9})
+	synctest.Test(t, func(t *testing.T) {
+		at := &counted{set: first}
+		s := &source{
+			issuer: Issuer{URL: i.URL, Name: "oidc", Keys: "https://x.example/keys", Audiences: []string{"quern"},
+				Algorithms: usualAlgorithms},
+			client: &http.Client{Transport: at}, ctx: t.Context(), clock: time.Now, log: func(string, string, error) {},
+		}
+		v := &Verifier{clock: time.Now, sources: map[string]*source{i.URL: s}}
+		if _, err := s.open(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		all := func(token, want string) {
+			var wait sync.WaitGroup
+			for range 16 {
+				wait.Go(func() {
+					if got := reason(v, token); got != want {
+						t.Errorf("%q, want %q", got, want)
+					}
+				})
+			}
+			wait.Wait()
+		}
+		all(was, "")
+		at.change(second, false)
+		var wait sync.WaitGroup
+		for n := range 16 {
+			wait.Go(func() {
+				for range 20 {
+					reason(v, []string{was, is}[n%2])
+					time.Sleep(time.Second)
+				}
+			})
+		}
+		wait.Wait()
+		all(was, errUnknown.Reason)
+		all(is, "")
+		if at.count() > 4 {
+			t.Errorf("asked %d times", at.count())
+		}
+		at.change(first, false)
+		time.Sleep(refreshEvery + time.Second)
+		all(is, errUnknown.Reason)
+		all(was, "")
+	})
+}
+
+// What came over HTTPS has no keys come in clear, not even from this machine.
+func TestStaysSecure(t *testing.T) {
+	s := &source{issuer: Issuer{URL: "https://x.example"}, client: &http.Client{Transport: &counted{
+		set: []byte(`{"issuer":"https://x.example","jwks_uri":"http://127.0.0.1:1/keys"}`)}}}
+	if _, err := s.discover(t.Context()); !errors.Is(err, errClear) {
+		t.Errorf("jwks_uri: %v", err)
+	}
+	to := func(at string) *http.Request { return httptest.NewRequest(http.MethodGet, at, nil) }
+	check := newClient().CheckRedirect
+	for _, test := range []struct {
+		from, to string
+		want     bool
+	}{
+		{"https://x.example/a", "https://y.example/b", true},
+		{"http://127.0.0.1:1/a", "http://127.0.0.1:1/b", true},
+		{"http://127.0.0.1:1/a", "https://y.example/b", true},
+		{"https://x.example/a", "http://127.0.0.1:1/b", false},
+	} {
+		if err := check(to(test.to), []*http.Request{to(test.from)}); (err == nil) != test.want {
+			t.Errorf("from %s to %s: %v", test.from, test.to, err)
+		}
+	}
 }
 
 // A start without the issuer is an error, but for keys of the cache of the last day.
@@ -413,7 +528,7 @@ func TestStartWithoutIssuer(t *testing.T) {
 		t.Fatal(err)
 	}
 	start := func() (v *Verifier, told error, err error) {
-		v, err = Open(t.Context(), c, func(_ string, err error) { told = err })
+		v, err = Open(t.Context(), c, func(_, what string, err error) { told = fmt.Errorf("%s: %w", what, err) })
 		return v, told, err
 	}
 	i.Down(true)
@@ -426,7 +541,7 @@ func TestStartWithoutIssuer(t *testing.T) {
 	}
 	i.Down(true)
 	v, told, err := start()
-	if told == nil || err != nil {
+	if told == nil || !strings.HasPrefix(told.Error(), ofCache) || err != nil {
 		t.Fatalf("with the cache: told %v, %v", told, err)
 	}
 	if got := reason(v, i.Token(nil)); got != "" {
@@ -505,9 +620,34 @@ func TestKeysOfFile(t *testing.T) {
 	if err := os.WriteFile(path, i.Set(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	v := opened(t, i, fmt.Sprintf(`,"jwks":%q`, path))
-	if got := reason(v, i.Token(nil)); got != "" {
+	c, err := config(t, fmt.Sprintf(`{"issuers":[{"issuer":%q,"audiences":["quern"],"jwks":%q}]}`, i.URL, path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	v, err := open(t.Context(), c, func(_, what string, err error) { t.Error(what, err) }, func() time.Time { return now })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close()
+	was := i.Token(map[string]any{"exp": 4e9})
+	if got := reason(v, was); got != "" {
 		t.Error(got)
+	}
+	i.Rotate("EdDSA")
+	is := i.Token(map[string]any{"exp": 4e9})
+	if err := os.WriteFile(path, i.Set(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := reason(v, was) + reason(v, is); got != errUnknown.Reason {
+		t.Errorf("before the file is read again: %q", got)
+	}
+	now = now.Add(refreshEvery + time.Second)
+	if got := reason(v, was); got != errUnknown.Reason {
+		t.Errorf("the key that the file had: %q", got)
+	}
+	if got := reason(v, is); got != "" {
+		t.Errorf("the key that the file has: %q", got)
 	}
 	if i.Fetches() != 0 {
 		t.Error("the issuer was asked")

@@ -26,6 +26,7 @@ const (
 	retryEvery   = 10 * time.Second // for a key that is not known, or after a failure
 	keptFor      = 24 * time.Hour   // keys are used so long after they were last seen at an issuer that cannot be reached
 	fetchTime    = 10 * time.Second
+	failureFor   = time.Minute // after a failure the keys that there are judge so long without waiting
 )
 
 // A source is the keys of an issuer.
@@ -43,35 +44,55 @@ type source struct {
 	tried  time.Time     // when it was last asked for
 	flight chan struct{} // closed when the request for it that runs has ended; nil: none runs
 	failed error         // of the last one
+	since  time.Time     // when that ended; zero: it did not fail
 }
 
-// A Log is told what becomes of the keys of issuers: err is nil where they can be had again.
-type Log func(issuer string, err error)
+// A Log is told what became of the keys of an issuer, in words for a log: err is nil where they can be had again.
+type Log func(issuer, what string, err error)
 
-// find returns the keys that may have signed a token. It asks the issuer for its keys where none has that name, and
-// waits for that; where they are only old, it does not wait.
+// What a Log is told.
+const (
+	stay     = "the keys of an issuer of tokens stay as they were"
+	ofCache  = "the keys of an issuer of tokens are those of the cache"
+	notSaved = "the keys of an issuer of tokens cannot be written to the cache"
+	back     = "the keys of an issuer of tokens can be had again"
+)
+
+// find returns the keys that may have signed a token. It asks the issuer for its keys where they are old or none has that
+// name, and waits for that until ctx ends. Old ones judge only where they could not be had: then, for a while, nothing waits.
 func (s *source) find(ctx context.Context, id, algorithm string) ([]key, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.clock()
 	if now.Sub(s.good) > refreshEvery {
 		s.ask(now)
+		if now.Sub(s.since) > failureFor && !s.wait(ctx) {
+			return nil, errOld
+		}
 	}
-	found, err := s.look(now, id, algorithm)
+	found, err := s.look(s.clock(), id, algorithm)
 	if len(found) > 0 || err != nil && !errors.Is(err, errOld) {
 		return found, err
 	}
 	s.ask(now)
-	if done := s.flight; done != nil {
-		s.mu.Unlock()
-		select {
-		case <-done:
-		case <-ctx.Done():
-		}
-		s.mu.Lock()
-		found, err = s.look(s.clock(), id, algorithm)
+	s.wait(ctx)
+	return s.look(s.clock(), id, algorithm)
+}
+
+// wait waits for the request that runs, if one does; false: ctx ended before. s.mu is held before and after, not meanwhile.
+func (s *source) wait(ctx context.Context) bool {
+	done := s.flight
+	if done == nil {
+		return true
 	}
-	return found, err
+	s.mu.Unlock()
+	defer s.mu.Lock()
+	select {
+	case <-done:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // errOld is of keys that the issuer has not confirmed for too long.
@@ -102,24 +123,31 @@ func (s *source) ask(now time.Time) {
 		close(done)
 		if err == nil {
 			if err := s.save(data); err != nil {
-				s.log(s.issuer.URL, fmt.Errorf("the cache cannot be written: %w", err))
+				s.log(s.issuer.URL, notSaved, err)
 			}
 		}
-		if s.ctx.Err() == nil && ((err == nil) != (before == nil) || err != nil && err.Error() != before.Error()) {
-			s.log(s.issuer.URL, err)
+		switch {
+		case s.ctx.Err() != nil:
+		case err == nil && before != nil:
+			s.log(s.issuer.URL, back, nil)
+		case err != nil && (before == nil || err.Error() != before.Error()):
+			s.log(s.issuer.URL, stay, err)
 		}
 	}()
 }
 
 // take has a set be the keys, unless it could not be had. s.mu is held.
 func (s *source) take(set []key, err error) {
-	if s.failed = err; err == nil {
-		s.set, s.good = set, s.clock()
+	now := s.clock()
+	if s.failed = err; err != nil {
+		s.since = now
+		return
 	}
+	s.set, s.good, s.since = set, now, time.Time{}
 }
 
-// open asks for the keys for the first time. old reports that they are those of the cache, since the issuer could not be asked:
-// the error says why.
+// open asks for the keys for the first time. old reports that they are those of the cache, since the issuer could not be
+// asked: the error says why.
 func (s *source) open(ctx context.Context) (old bool, err error) {
 	s.tried = s.clock()
 	set, data, err := s.fetch(ctx)
@@ -127,7 +155,7 @@ func (s *source) open(ctx context.Context) (old bool, err error) {
 		s.take(set, nil)
 		return false, s.save(data)
 	}
-	s.failed = err
+	s.take(nil, err)
 	if s.file == "" {
 		return false, err
 	}
@@ -213,6 +241,9 @@ func (s *source) discover(ctx context.Context) (string, error) {
 	if err := checkURL(document.Keys); err != nil {
 		return "", fmt.Errorf("%s: jwks_uri: %w", at, err)
 	}
+	if isHTTPS(at) && !isHTTPS(document.Keys) {
+		return "", fmt.Errorf("%s: jwks_uri is %q, %w", at, document.Keys, errClear)
+	}
 	return document.Keys, nil
 }
 
@@ -260,6 +291,14 @@ func newClient() *http.Client {
 		if len(before) > maxRedirects {
 			return fmt.Errorf("%d redirects", len(before))
 		}
+		if before[len(before)-1].URL.Scheme == "https" && next.URL.Scheme != "https" {
+			return errClear
+		}
 		return checkSecure(next.URL)
 	}}
 }
+
+// errClear is of a URL without HTTPS that one with it names, be it on this machine: whoever listens there has proved nothing.
+var errClear = errors.New("want https, as what names it came over https")
+
+func isHTTPS(at string) bool { return strings.HasPrefix(strings.ToLower(at), "https://") }

@@ -70,7 +70,7 @@ func open(ctx context.Context, c Config, log Log, clock func() time.Time) (*Veri
 			old, err := s.open(ctx)
 			switch {
 			case old:
-				log(one.URL, fmt.Errorf("keys of the cache are used: %w", err))
+				log(one.URL, ofCache, err)
 			case err != nil:
 				errs[i] = fmt.Errorf("issuer %q: %w", one.URL, err)
 			}
