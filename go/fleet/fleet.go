@@ -306,7 +306,7 @@ func (f *Fleet) listen(context.Context) error {
 	a := &f.c.Address
 	var all http.Handler = handler
 	if v := a.Vertex; v != nil {
-		if all, err = v.Handler(handler, a.Prefix, f.maxBody()); err != nil {
+		if all, err = v.Handler(handler, a.Prefix, f.c.Parallel); err != nil {
 			return usage.Errorf("%w", err)
 		}
 		a.Port = v.Port

@@ -16,6 +16,8 @@ import (
 
 	"github.com/quern-llm/quern/go/internal/panics"
 	"github.com/quern-llm/quern/go/server/field"
+	"github.com/quern-llm/quern/go/server/guard"
+	"github.com/quern-llm/quern/go/server/host"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
@@ -52,39 +54,66 @@ func VertexOf(getenv func(string) string) (*Vertex, error) {
 // mostInstances is the most requests that a prediction may have, llama-server's number.
 const mostInstances = 128
 
-// Handler answers predictions by requests to e, whose routes have a prefix, and passes all others to it. A body of a prediction has
-// most bytes at most. Each request of a prediction goes through all of e with the headers of the whole: it is
-// authorized, counted and logged by itself.
-func (v *Vertex) Handler(e *gin.Engine, prefix string, most int64) (http.Handler, error) {
+// inside is the path at which e itself has predictions: gin's paths cannot have the colon of Vertex AI's own.
+const inside = "/predict"
+
+// Handler adds predictions to e, whose other routes have a prefix, and returns a handler of what Vertex AI asks and of all else that
+// e answers. A prediction is authorized and logged as other requests are, and so is each of its requests, which go through
+// all of e with the headers of the whole, width of them at a time.
+func (v *Vertex) Handler(e *gin.Engine, prefix string, width int) (http.Handler, error) {
 	formats := map[string]string{}
-	routes := e.Routes()
-	// Of paths with and without /v1 one name is made, which is the former's.
-	slices.SortFunc(routes, func(a, b gin.RouteInfo) int { return strings.Compare(b.Path, a.Path) })
-	for _, r := range routes {
-		if r.Path == v.Predict {
-			return nil, fmt.Errorf("AIP_PREDICT_ROUTE is %s, which is another route of this server", v.Predict)
-		}
+	predict, probe := slices.Contains(host.Probes, strings.TrimPrefix(v.Predict, prefix)), v.Health == v.Predict
+	for _, r := range e.Routes() {
 		path := strings.TrimPrefix(r.Path, prefix)
+		predict = predict || r.Method == http.MethodPost && matches(r.Path, v.Predict)
+		probe = probe || r.Method == http.MethodGet && path != health && matches(r.Path, v.Health)
 		if r.Method != http.MethodPost || strings.ContainsAny(path, ":*") {
 			continue
 		}
 		formats[path] = r.Path
+		// /v1/completions and /completions have one name, which is the former's.
 		if name := camel(path); formats[name] == "" || strings.HasPrefix(path, "/v1/") {
 			formats[name] = r.Path
 		}
 	}
+	switch {
+	case predict:
+		return nil, fmt.Errorf("AIP_PREDICT_ROUTE is %s, which is another route of this server", v.Predict)
+	case probe:
+		return nil, fmt.Errorf("AIP_HEALTH_ROUTE is %s, which is another route of this server", v.Health)
+	}
+	e.POST(inside, func(c *gin.Context) { answerPrediction(c, e, formats, prefix, width) })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		to := ""
 		switch {
-		case r.URL.Path == v.Predict && r.Method == http.MethodPost:
-			predict(w, r, e, formats, most)
+		case r.URL.Path == v.Predict:
+			to = inside
 		case v.Health != "" && r.URL.Path == v.Health:
-			r = r.Clone(r.Context())
-			r.URL.Path, r.URL.RawPath = prefix+"/health", ""
-			e.ServeHTTP(w, r)
-		default:
-			e.ServeHTTP(w, r)
+			to = prefix + health
 		}
+		if to != "" {
+			r = r.Clone(r.Context())
+			r.URL.Path, r.URL.RawPath = to, ""
+		}
+		e.ServeHTTP(w, r)
 	}), nil
+}
+
+// health is the route that says whether the server answers.
+const health = "/health"
+
+// matches reports whether a path is one of a route of gin.
+func matches(route, path string) bool {
+	want, have := strings.Split(route, "/"), strings.Split(path, "/")
+	for i, part := range want {
+		switch {
+		case strings.HasPrefix(part, "*"):
+			return true
+		case i >= len(have) || part != have[i] && !strings.HasPrefix(part, ":"):
+			return false
+		}
+	}
+	return len(want) == len(have)
 }
 
 // camel is llama-server's name of a path: /v1/chat/completions is chatCompletions.
@@ -98,18 +127,19 @@ func camel(path string) string {
 	return strings.Join(words, "")
 }
 
-// predict answers a prediction: the answers to its requests in their order, errors among them. If all fail, so does it, with the
-// status of the first.
-func predict(w http.ResponseWriter, r *http.Request, e *gin.Engine, formats map[string]string, most int64) {
+// answerPrediction answers a prediction: the answers to its requests in their order, errors among them. If all fail, so does it, as the
+// first of them.
+func answerPrediction(c *gin.Context, e *gin.Engine, formats map[string]string, prefix string, width int) {
 	refuse := func(status int, format string, args ...any) {
-		answerJSON(w, status, failure(status, fmt.Sprintf(format, args...)))
+		c.AbortWithStatusJSON(status, (&reply.Error{Status: status, Message: fmt.Sprintf(format, args...)}).Body())
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
+	body, err := io.ReadAll(c.Request.Body)
 	if large := (*http.MaxBytesError)(nil); errors.As(err, &large) {
-		refuse(http.StatusRequestEntityTooLarge, "the body has more than %d bytes", most)
+		refuse(http.StatusRequestEntityTooLarge, "the body has more than %d bytes", large.Limit)
 		return
 	} else if err != nil {
-		return // the client is gone, or slow
+		refuse(http.StatusBadRequest, "the body cannot be read: %.200s", err)
+		return
 	}
 	var all struct {
 		Instances []json.RawMessage `json:"instances"`
@@ -125,42 +155,69 @@ func predict(w http.ResponseWriter, r *http.Request, e *gin.Engine, formats map[
 		refuse(http.StatusBadRequest, "instances: %d requests, want at most %d", len(all.Instances), mostInstances)
 		return
 	}
-	status := make([]int, len(all.Instances))
-	answers := make([]json.RawMessage, len(all.Instances))
-	_ = panics.Each(len(all.Instances), func(i int) error {
-		path, request, err := instance(all.Instances[i], formats)
+	answers := make([]*recorder, len(all.Instances))
+	_ = panics.Share(max(width, 1), len(all.Instances), func(i int) error {
+		to := &recorder{header: http.Header{}, status: http.StatusOK}
+		answers[i] = to
+		path, request, err := instance(all.Instances[i], formats, prefix)
 		if err != nil {
-			status[i], answers[i] = http.StatusBadRequest, failure(http.StatusBadRequest, err.Error())
+			to.fail(http.StatusBadRequest, err.Error())
 			return nil
 		}
-		status[i], answers[i] = http.StatusInternalServerError, failure(http.StatusInternalServerError, "internal error") // if it panics
-		one := r.Clone(r.Context())
+		one := c.Request.Clone(c.Request.Context())
 		one.URL.Path, one.URL.RawPath = path, ""
 		one.Body, one.ContentLength, one.TransferEncoding = io.NopCloser(bytes.NewReader(request)), int64(len(request)), nil
 		one.Header.Del("Content-Encoding")
 		one.Header.Del("Accept-Encoding")
 		one.Header.Set("Content-Type", "application/json")
-		to := &recorder{header: http.Header{}, status: http.StatusOK}
-		e.ServeHTTP(to, one)
-		status[i], answers[i] = to.status, to.body.Bytes()
-		if !json.Valid(answers[i]) {
-			answers[i], _ = json.Marshal(to.body.String())
+		one.Header.Set("X-Request-Id", fmt.Sprintf("%s.%d", c.GetString(guard.RequestID), i))
+		if panics.Catch(func() error { e.ServeHTTP(to, one); return nil }) != nil { // it was logged below
+			to.fail(http.StatusInternalServerError, "internal error")
 		}
 		return nil
 	})
-	if !slices.ContainsFunc(status, func(s int) bool { return s < 400 }) {
-		answerJSON(w, status[0], answers[0])
+	if !slices.ContainsFunc(answers, func(r *recorder) bool { return r.status < 400 }) {
+		first := answers[0]
+		for _, name := range []string{"Retry-After", "Www-Authenticate"} {
+			if value := first.header.Get(name); value != "" {
+				c.Header(name, value)
+			}
+		}
+		c.Data(first.status, "application/json; charset=utf-8", first.json())
 		return
 	}
-	whole, err := json.Marshal(map[string]any{"predictions": answers})
-	if err != nil { // they are JSON
+	predictions := make([]json.RawMessage, len(answers))
+	for i, r := range answers {
+		predictions[i] = r.json()
+	}
+	c.JSON(http.StatusOK, gin.H{"predictions": predictions})
+}
+
+// fail writes an error as OpenAI's clients read it, in place of what was written.
+func (r *recorder) fail(status int, message string) {
+	body, err := json.Marshal((&reply.Error{Status: status, Message: message}).Body())
+	if err != nil {
 		panic(err)
 	}
-	answerJSON(w, http.StatusOK, whole)
+	r.status = status
+	r.body.Reset()
+	r.body.Write(body)
+}
+
+// json is what was written; a text that is no JSON is a string.
+func (r *recorder) json() json.RawMessage {
+	if json.Valid(r.body.Bytes()) {
+		return r.body.Bytes()
+	}
+	s, err := json.Marshal(r.body.String())
+	if err != nil {
+		panic(err)
+	}
+	return s
 }
 
 // instance returns the path and the body of a request of a prediction.
-func instance(text json.RawMessage, formats map[string]string) (path string, body []byte, err error) {
+func instance(text json.RawMessage, formats map[string]string, prefix string) (path string, body []byte, err error) {
 	const name = "@requestFormat"
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(text, &fields) != nil || fields == nil {
@@ -175,25 +232,9 @@ func instance(text json.RawMessage, formats map[string]string) (path string, bod
 		return "", nil, fmt.Errorf("%s: no route %s", name, field.Quote(format))
 	}
 	delete(fields, name)
-	if _, asked := fields["stream"]; asked || strings.Contains(path, "/api/") { // Ollama's stream by themselves
+	if _, asked := fields["stream"]; asked || strings.HasPrefix(path, prefix+"/api/") { // Ollama's stream by themselves
 		fields["stream"] = json.RawMessage("false")
 	}
 	body, err = json.Marshal(fields)
 	return path, body, err
-}
-
-// failure is an error as OpenAI's clients read it.
-func failure(status int, message string) json.RawMessage {
-	e := &reply.Error{Status: status, Message: message}
-	b, err := json.Marshal(e.Body())
-	if err != nil {
-		panic(err)
-	}
-	return b
-}
-
-func answerJSON(w http.ResponseWriter, status int, body []byte) {
-	w.Header().Set("Content-Type", "application/json; charset=utf-8")
-	w.WriteHeader(status)
-	_, _ = w.Write(body) // a client that is gone is nobody's fault
 }

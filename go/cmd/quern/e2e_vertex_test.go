@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"net"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,8 +15,13 @@ import (
 func TestServeVertex(t *testing.T) {
 	t.Parallel()
 	path := "/v1/endpoints/1/deployedModels/2:predict"
-	s := serveWith(t, []string{"AIP_MODE=PREDICTION", "AIP_PREDICT_ROUTE=" + path, "AIP_HEALTH_ROUTE=v1/endpoints/1/deployedModels/2", "AIP_HTTP_PORT=18474"},
-		demo.Name, "--api-key", "secret")
+	s := serveWith(t, []string{"AIP_MODE=PREDICTION", "AIP_PREDICT_ROUTE=" + path, "AIP_HEALTH_ROUTE=v1/endpoints/1/deployedModels/2"},
+		demo.Name, "--api-key", "secret", "--api-prefix", "/llm")
+	for _, path := range []string{"/llm/livez", "/llm/v1/models"} {
+		if code, _ := s.withKey("secret", "GET", path, ""); code != 200 {
+			t.Errorf("%s: %d", path, code)
+		}
+	}
 	if code, _ := s.withKey("", "GET", "/v1/endpoints/1/deployedModels/2", ""); code != 200 {
 		t.Errorf("health: %d", code)
 	}
@@ -23,7 +29,7 @@ func TestServeVertex(t *testing.T) {
 		text   = `{"prompt":"Once upon a time","max_tokens":6,"temperature":0}`
 		native = `{"prompt":"Once upon a time","n_predict":6,"temperature":0}`
 	)
-	_, alone := s.withKey("secret", "POST", "/completion", native)
+	_, alone := s.withKey("secret", "POST", "/llm/completion", native)
 	said := func(code int, body string, status int, words string) {
 		t.Helper()
 		if code != status || !strings.Contains(body, words) {
@@ -61,6 +67,12 @@ func TestServeVertex(t *testing.T) {
 			t.Errorf("prediction %d is %s, want %q", i, p, want)
 		}
 	}
+	code, body = ask("secret", as("completions", `{"prompt":{}}`), `7`)
+	said(code, body, 400, "prompt")
+	code, body = s.withKey("", "POST", path, strings.Repeat(" ", 3<<20)) // refused before it is read
+	said(code, body, 401, "key")
+	code, body = s.withKey("secret", "POST", path, strings.Repeat(" ", 3<<20))
+	said(code, body, 413, "bytes")
 	code, body = ask("", as("completion", native), as("tokenize", `{"content":"cat"}`))
 	said(code, body, 401, "")
 	code, body = ask("secret")
@@ -78,10 +90,32 @@ func TestVertexIsChecked(t *testing.T) {
 		"AIP_HTTP_PORT=0":                        `AIP_HTTP_PORT is "0", want a port from 1 to 65535`,
 		"AIP_HTTP_PORT=70000":                    `AIP_HTTP_PORT is "70000", want a port`,
 		"AIP_PREDICT_ROUTE=/v1/chat/completions": "AIP_PREDICT_ROUTE is /v1/chat/completions, which is another route",
+		"AIP_PREDICT_ROUTE=/readyz":              "AIP_PREDICT_ROUTE is /readyz, which is another route",
+		"AIP_HEALTH_ROUTE=/v1/models":            "AIP_HEALTH_ROUTE is /v1/models, which is another route",
+		"AIP_HEALTH_ROUTE=/v1/files/x":           "AIP_HEALTH_ROUTE is /v1/files/x, which is another route",
+		"AIP_HEALTH_ROUTE=predict":               "AIP_HEALTH_ROUTE is /predict, which is another route",
 	} {
 		r := invocation{args: []string{"serve", "-m", "demo", "--host", filepath.Join(t.TempDir(), "q.sock")}, env: []string{"AIP_MODE=PREDICTION", setting}}.run(t)
 		if r.code != 2 || strings.Count(r.stderr, "\n") > 2 || !strings.Contains(r.stderr, want) {
 			t.Errorf("%s: %d %s", setting, r.code, r.stderr)
 		}
 	}
+}
+
+// The port is the one of Vertex AI.
+func TestServeVertexPort(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	_, port, _ := net.SplitHostPort(address)
+	l.Close()
+	s := serveWith(t, []string{"AIP_MODE=PREDICTION", "AIP_HTTP_PORT=" + port}, demo.Name, "--host", "127.0.0.1", "--port", "0")
+	if !s.logged(`"ready"`) {
+		t.Fatal("the log does not say where it listens")
+	}
+	r, body := exchange(t, address, "POST", "/predict", `{"instances":[{"@requestFormat":"tokenize","content":"cat"}]}`)
+	wants(t, r, body, 200, nil)
 }

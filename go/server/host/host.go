@@ -56,6 +56,9 @@ func New(handler http.Handler, prefix string, limit time.Duration, errors *log.L
 // Ready starts serving requests.
 func (h *Host) Ready() { h.loaded.Store(true) }
 
+// Probes are the paths that a Host answers itself, with its prefix and without.
+var Probes = []string{"/livez", "/startupz", "/readyz", "/v2/health/live", "/v2/health/ready"}
+
 // ServeHTTP answers probes, and passes other requests to the handler.
 func (h *Host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w = pace(w, h.limit)

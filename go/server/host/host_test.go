@@ -84,6 +84,13 @@ func TestLife(t *testing.T) {
 			}
 		}
 	}
+	for _, path := range Probes {
+		for _, path := range []string{path, "/api" + path} {
+			if status, _ := get(t, c, path); status != 200 && status != 503 {
+				t.Errorf("%s gave %d", path, status)
+			}
+		}
+	}
 	expect("loading", map[string]int{"/livez": 200, "/api/livez": 200, "/readyz": 503, "/startupz": 503, "/api/startupz": 503, "/v1/models": 200,
 		"/v2/health/live": 200, "/api/v2/health/live": 200, "/v2/health/ready": 503})
 	if _, body := get(t, c, "/v2/health/ready"); body != `{"ready":false}` {
