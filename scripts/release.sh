@@ -17,7 +17,7 @@ SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2>/dev/null || echo 0)
 export SOURCE_DATE_EPOCH
 native=$(go env GOARCH)
 tool=build/release-tool
-scripts/go.sh build -o "$tool" ./scripts/release
+[[ $what == deb ]] || scripts/go.sh build -o "$tool" ./scripts/release
 
 # pages: the manual and the completions, of the program itself.
 pages() {

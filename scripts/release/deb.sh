@@ -22,6 +22,7 @@ debian_version() {
 }
 
 build() {
+	[[ $3 =~ ^[A-Za-z0-9.+~_-]+$ ]] || { echo "deb: a version is $3, want letters, digits and . + ~ _ -" >&2; return 2; }
 	local binary=$1 arch=$2 version=$3 docs=$4 root=build/release-deb out=dist/quern-$3-linux-$2.deb page
 	rm -rf "$root" && mkdir -p "$root"/DEBIAN dist
 	install -Dm 755 "$binary" "$root/usr/bin/quern"
@@ -38,7 +39,7 @@ build() {
 	# Its comment says what to do without a package.
 	sed '/^#/d; s,/usr/local/bin/quern,/usr/bin/quern,' scripts/deploy/quern.service >"$root/lib/systemd/system/quern.service"
 	install -m 755 "$here"/{postinst,prerm,postrm} "$root/DEBIAN/"
-	sed "s/@VERSION@/$(debian_version "$version")/; s/@ARCH@/$arch/; s/@SIZE@/$(du -ks --apparent-size "$root/usr" | cut -f1)/" \
+	sed "s/@VERSION@/$(debian_version "$version")/; s/@ARCH@/$arch/; s/@SIZE@/$(find "$root/usr" -type f -printf '%s\n' | awk '{ n += $1 } END { print int((n + 1023) / 1024) }')/" \
 		"$here/control" >"$root/DEBIAN/control"
 	(cd "$root" && find usr lib -type f -print0 | LC_ALL=C sort -z | xargs -0 md5sum >DEBIAN/md5sums)
 	chmod -R u+rwX,go=rX "$root"
@@ -53,19 +54,21 @@ in_copy() {
 	# shellcheck disable=SC2016 # the inner shell's
 	unshare --mount --pid --fork bash -euo pipefail -c '
 		top=$(mktemp -d)
-		trap "rmdir $top" EXIT
-		(
-			mount -t tmpfs deb "$top" && mkdir "$top"/{upper,work,root}
-			mount -t overlay overlay -o "lowerdir=/,upperdir=$top/upper,workdir=$top/work" "$top/root"
-			mount -t tmpfs tmp "$top/root/tmp" && mount -t proc proc "$top/root/proc" && mount --bind /dev "$top/root/dev"
-			cp "$1" "$top/root/tmp/quern.deb"
-			chroot "$top/root" bash -euo pipefail -s
-		) || status=$?
-		umount -R "$top"
-		exit ${status:-0}' - "$1"
+		trap "umount -Rl $top; rmdir $top" EXIT # lazily: what failed may have left a process behind
+		mount -t tmpfs deb "$top"
+		mkdir "$top"/{upper,work,root}
+		mount -t overlay overlay -o "lowerdir=/,upperdir=$top/upper,workdir=$top/work" "$top/root"
+		mount -t tmpfs tmp "$top/root/tmp"
+		mount -t proc proc "$top/root/proc"
+		mount --bind /dev "$top/root/dev"
+		cp "$1" "$top/root/tmp/quern.deb"
+		chroot "$top/root" bash -euo pipefail -s' - "$1"
 }
 
-able() { [[ $(id -u) == 0 ]] && command -v dpkg-deb >/dev/null && in_copy /etc/hostname <<<true 2>/dev/null; }
+able() {
+	[[ $(id -u) == 0 ]] && command -v dpkg-deb >/dev/null &&
+		in_copy /etc/hostname <<<'[[ -c /dev/null && -r /proc/self/stat ]]' 2>/dev/null
+}
 
 # There is no systemd in the copy, so what the unit says is started by hand, as its user.
 check() {
@@ -79,7 +82,7 @@ quern version >/dev/null
 [[ $(command -v quern) == /usr/bin/quern ]] || fail "quern is $(command -v quern)"
 [[ $(stat -c '%U:%G %a' /etc/quern) == "root:quern 750" ]] || fail "/etc/quern is $(stat -c '%U:%G %a' /etc/quern)"
 (cd / && md5sum --quiet --check /var/lib/dpkg/info/quern.md5sums) || fail "files differ from what the package says"
-! command -v systemd-analyze >/dev/null || systemd-analyze verify /lib/systemd/system/quern.service
+! command -v systemd-analyze >/dev/null || systemd-analyze verify /lib/systemd/system/quern.service 2>&1 | (! grep quern.service)
 
 # The service: its own command, by its own user, with the key that README.Debian makes.
 echo deb-test-key >/etc/quern/keys
@@ -87,14 +90,14 @@ mkdir -p /run/keys /var/lib/quern /var/cache/quern
 cp /etc/quern/keys /run/keys/keys
 chown -R quern:quern /run/keys /var/lib/quern /var/cache/quern
 command=$(sed -n '/^ExecStart=/,/[^\\]$/p' /lib/systemd/system/quern.service | tr -d '\\\n' | sed 's/^ExecStart=//')
-setpriv --reuid quern --regid quern --init-groups --reset-env env CREDENTIALS_DIRECTORY=/run/keys bash -c "exec $command --port 18473" &
+setpriv --reuid quern --regid quern --init-groups --reset-env env CREDENTIALS_DIRECTORY=/run/keys bash -c "exec $command --host /tmp/quern.sock" &
 server=$!
 for _ in {1..120}; do
-	! quern health --port 18473 >/dev/null 2>&1 || break
+	! quern health --host /tmp/quern.sock >/dev/null 2>&1 || break
 	kill -0 $server || fail "the server ended"
 	sleep 0.25
 done
-quern health --port 18473 || fail "the server is not ready"
+quern health --host /tmp/quern.sock || fail "the server is not ready"
 kill $server
 wait $server || fail "the server ended with status $?"
 
@@ -102,11 +105,14 @@ wait $server || fail "the server ended with status $?"
 dpkg --install /tmp/quern.deb >/dev/null
 [[ -s /etc/quern/keys ]] || fail "an upgrade lost the keys"
 touch /srv/models/model.gguf
+wanted=/etc/systemd/system/multi-user.target.wants/quern.service
+mkdir -p "${wanted%/*}" && ln -sf /lib/systemd/system/quern.service "$wanted" # as systemctl enable does
 dpkg --remove quern >/dev/null
 [[ ! -e /usr/bin/quern && -s /etc/quern/keys ]] || fail "after removal there is a program, or are no keys"
 dpkg --purge quern >/dev/null
 left=$(ls -d /etc/quern /var/lib/quern /var/cache/quern 2>/dev/null || true)
 [[ -z $left ]] || fail "purged, and there is $left"
+[[ ! -L $wanted ]] || fail "what is purged is still enabled"
 [[ -e /srv/models/model.gguf ]] || fail "purging took a model"
 INSIDE
 }
