@@ -138,7 +138,7 @@ func (a *Adapter) load(m *Model, f *File, o Options) error {
 		h.Write(shard)
 	}
 	h.Sum(a.Hash[:0])
-	return f.Damaged()
+	return cmp.Or(m.Damaged(), f.Damaged()) // lengths are of the model's file
 }
 
 // sketch returns the adapter without memory, to check plans with.

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"runtime"
@@ -22,6 +23,7 @@ const dora, lora = "dora", "lora"
 // A turned is rows of W + scale * B A, of which the lengths are taken.
 type turned struct {
 	t     *gguf.Tensor // W, a matrix
+	file  *File        // whose pages are released once they were read; nil: they stay
 	a, b  []float32    // [rank][in], [out][rank]
 	rank  int
 	scale float32
@@ -34,9 +36,24 @@ const lengthRows = 32
 func (x *turned) lengths(to []float32, threads int) error {
 	some := min(max((len(to)+threads-1)/max(threads, 1), lengthRows), len(to))
 	return panics.Each((len(to)+some-1)/some, func(k int) error {
-		return x.measure(to, k*some, min((k+1)*some, len(to)))
+		end := min((k+1)*some, len(to))
+		width := kernel.RowBytes(typeOf(x.t), int(x.t.Dims[0]))
+		each := max(droppedBytes/width, 1)
+		for from := k * some; from < end; from += each {
+			rows := min(each, end-from)
+			if err := x.measure(to, from, from+rows); err != nil {
+				return err
+			}
+			if x.file != nil {
+				x.file.Drop(x.t, from*width, rows*width)
+			}
+		}
+		return nil
 	})
 }
+
+// droppedBytes is how much of a tensor is read before its pages are released.
+const droppedBytes = 1 << 20
 
 // measure puts the lengths of rows from .. end into to.
 func (x *turned) measure(to []float32, from, end int) error {
@@ -53,11 +70,13 @@ func (x *turned) measure(to []float32, from, end int) error {
 			sum += float64(v) * float64(v)
 		}
 		if to[i] = float32(math.Sqrt(sum)); !(to[i] <= math.MaxFloat32) {
-			return fmt.Errorf("tensor %q: row %d has no finite length", x.t.Name, i)
+			return fmt.Errorf("tensor %q: row %d has %w", x.t.Name, i, errLength)
 		}
 	}
 	return nil
 }
+
+var errLength = errors.New("no finite length")
 
 // turn adds row i of scale * B A to a row, in a fixed order. Conversions keep products and sums from becoming one operation.
 func (x *turned) turn(row []float32, i int) {
@@ -124,9 +143,15 @@ func (m *Model) gained(p pair, scale float32, o Options) (g gained, err error) {
 		return g, o.Until.Err()
 	}
 	x := turned{rank: p.rank, scale: scale}
+	if m.Residency != Mapped {
+		x.file = m.file
+	}
 	var magnitude []float32
-	for to, t := range map[*[]float32]*gguf.Tensor{&x.a: p.a, &x.b: p.b, &magnitude: p.m} {
-		if *to, err = floats(t); err != nil {
+	for _, c := range []struct {
+		to *[]float32
+		t  *gguf.Tensor
+	}{{&x.a, p.a}, {&x.b, p.b}, {&magnitude, p.m}} {
+		if *c.to, err = floats(c.t); err != nil {
 			return g, err
 		}
 	}
@@ -194,8 +219,14 @@ func (x *turning) turned() *turned {
 // begin makes the magnitudes the lengths of the model's own rows: B is 0, so the adapter changes nothing.
 func (x *turning) begin() error { return x.turned().lengths(x.m, runtime.GOMAXPROCS(0)) }
 
-// measure takes the lengths by the numbers as they are now.
-func (x *turning) measure(threads int) error { return x.turned().lengths(x.length, threads) }
+// measure takes the lengths by the numbers as they are now. It returns ErrNotFinite if these have diverged.
+func (x *turning) measure(threads int) error {
+	err := x.turned().lengths(x.length, threads)
+	if errors.Is(err, errLength) { // the model's own rows had one
+		err = ErrNotFinite
+	}
+	return err
+}
 
 // apply computes what passes multiply with by the lengths, and the numbers as they are now.
 func (x *turning) apply() {

@@ -3,6 +3,7 @@ package model
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -98,6 +99,54 @@ func TestMagnitudesBeginAsTheModel(t *testing.T) {
 	base, err := tr.Outcomes(texts, true, nil)
 	if err != nil || fmt.Sprint(with) != fmt.Sprint(base) {
 		t.Errorf("outcomes %v, of the model %v: %v", with, base, err)
+	}
+}
+
+// Numbers that diverge are the same error as a loss that does.
+func TestMagnitudesDiverge(t *testing.T) {
+	_, tr, err := trainer(t, llamaFile, LoRA{Rank: 3, Alpha: 4, Magnitudes: true}, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range tr.Adapter.Numbers()[:tr.Adapter.plain] {
+		tr.Adapter.Numbers()[i] = 1e38
+	}
+	if err := tr.Adapter.Moved(tr.pool); !errors.Is(err, ErrNotFinite) {
+		t.Errorf("error %v, want %v", err, ErrNotFinite)
+	}
+}
+
+// Lengths are of the rows of the model's file: one that was cut since it was loaded is refused.
+func TestMagnitudesOfDamagedFile(t *testing.T) {
+	_, tr, err := trainer(t, llamaFile, LoRA{Rank: 3, Alpha: 4, Magnitudes: true}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	adapter := turnedDraft(t, tr)
+	b, err := os.ReadFile(llamaFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "model.gguf")
+	if err := os.WriteFile(path, b, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	m, err := load(t, path, Packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.Close)
+	if err := m.Damaged(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openAdapter(t, m, adapter); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, int64(len(b)/4)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openAdapter(t, m, adapter); !errors.Is(err, ErrDamaged) {
+		t.Errorf("error %v, want %v", err, ErrDamaged)
 	}
 }
 

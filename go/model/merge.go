@@ -102,6 +102,9 @@ func addDeltas(deltas map[string][]delta, base *gguf.File, a ScaledFile, arch st
 		if err := p.check(t); err != nil {
 			return err
 		}
+		if s, ok := base.Tensor(scaleName(arch, p.tensor)); ok {
+			return fmt.Errorf("tensor %q: the model multiplies the products of %q by %q, so adapters of it cannot be merged", p.a.Name, p.tensor, s.Name)
+		}
 		d := delta{pair: p, scale: 1, by: a.Scale, lookup: p.tensor == embeddingName}
 		if alpha != 0 {
 			d.scale = float32(alpha / float64(p.rank))

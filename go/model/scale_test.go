@@ -58,3 +58,39 @@ func TestScalesRefused(t *testing.T) {
 		}
 	}
 }
+
+// Adapters of matrices with scales are not merged, neither plain ones nor those with magnitudes: what is added to the weights would
+// be multiplied by the scale as well. Others of the same file are.
+func TestScaledMatricesAreNotMerged(t *testing.T) {
+	base := read(t, "tiny-llama-f32.gguf")
+	base.add("blk.0.attn_q.scale", gguf.F32, make([]byte, 4), 1)
+	file, err := OpenFile(base.write(t, "base.gguf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	for _, kind := range []string{lora, dora} {
+		for name, want := range map[string]string{
+			"blk.0.attn_q.weight": `tensor "blk.0.attn_q.weight.lora_a": the model multiplies the products of "blk.0.attn_q.weight" by "blk.0.attn_q.scale"`,
+			"blk.1.attn_q.weight": "",
+		} {
+			w := base.tensor(name)
+			d := adapterDraft("llama", 4)
+			d.set("adapter.type", kind)
+			d.add(name+".lora_a", gguf.F32, make([]byte, 4*2*w.Dims[0]), w.Dims[0], 2)
+			d.add(name+".lora_b", gguf.F32, make([]byte, 4*2*w.Dims[1]), 2, w.Dims[1])
+			if kind == dora {
+				d.add(name+".lora_m", gguf.F32, make([]byte, 4*w.Dims[1]), w.Dims[1])
+			}
+			adapter, err := OpenFile(d.write(t, "adapter.gguf"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = MergeAdapters(file, []ScaledFile{{adapter, 1}}, AsFloats)
+			adapter.Close()
+			if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+				t.Errorf("%s of %s: error %v, want %q", kind, name, err, want)
+			}
+		}
+	}
+}

@@ -123,6 +123,9 @@ func workOf(p *nn.Program, rank int) (w work) {
 			case kernel.Matmul:
 				for _, part := range op.Parts {
 					bytes, macs := float64(part.Bytes()), float64(part.In)*float64(part.Out)*float64(part.N)
+					if p.Bufs[op.Act[part.Type.Act()]].Fine {
+						macs *= 2 // two rows of 8 bits
+					}
 					if op.Rows == kernel.PairRows {
 						spec := p.Bufs[op.Dst]
 						w.used = float64(spec.NUsed) / float64(spec.NExpert)

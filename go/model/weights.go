@@ -355,17 +355,26 @@ func (w *weights) matrix(names []string, in, out, n int, rows bool) (kernel.Matr
 	return m.asked(), nil
 }
 
-// scales returns the separate factors that some files have for a matrix, one per expert of n, or nil. Routers
-// of Gemma 4 have none: the tensor of that name multiplies their input.
+// scales returns the separate factors that some files have for a matrix, one per expert of n, or nil.
 func (w *weights) scales(name string, n int) (*vector, error) {
-	base, ok := strings.CutSuffix(name, ".weight")
-	if !ok || !w.Has(base+".scale") || w.arch == "gemma4" && strings.HasSuffix(base, ".ffn_gate_inp") {
+	scale := scaleName(w.arch, name)
+	if scale == "" || !w.Has(scale) {
 		return nil, nil
 	}
-	if _, err := w.Vector(base+".scale", n); err != nil {
+	if _, err := w.Vector(scale, n); err != nil {
 		return nil, err
 	}
-	return w.byVec[base+".scale"], nil
+	return w.byVec[scale], nil
+}
+
+// scaleName returns the name of the tensor with the factors of a matrix in files that have them; "" where none can be. Routers of
+// Gemma 4 have none: the tensor of that name multiplies their input.
+func scaleName(arch, name string) string {
+	base, ok := strings.CutSuffix(name, ".weight")
+	if !ok || arch == "gemma4" && strings.HasSuffix(base, ".ffn_gate_inp") {
+		return ""
+	}
+	return base + ".scale"
 }
 
 // tensor returns a tensor of this shape, whatever dimensions of 1 there are beside.

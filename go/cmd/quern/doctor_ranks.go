@@ -69,6 +69,9 @@ func measureRanks(ctx context.Context, f *rankFlags, of *modelFlags, m *measured
 	defer h.Close()
 	c := h.EngineConfig()
 	s, err := model.NewSurvey(h.File, c.KVTypes(), c.Ctx)
+	if err == nil && c.Fine {
+		s, err = s.Finer()
+	}
 	if err != nil {
 		return nil, false, fmt.Errorf("%s: %w", of.path, err)
 	}
