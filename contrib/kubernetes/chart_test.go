@@ -138,7 +138,7 @@ func TestChart(t *testing.T) {
 		args   []string
 	}{
 		"claim": {"model: {source: claim}\nkeys: {secret: quern-keys}", []string{"serve", "--models-dir", "/models", "--api-key-file"}},
-		"path": {"model: {source: claim, all: false, path: a/b.gguf, claim: {name: shared}}\nhosts: [a.example, b.example]",
+		"path": {"model: {source: claim, path: a/b.gguf, claim: {name: shared}}\nhosts: [a.example, b.example]",
 			[]string{"serve", "-m", "/models/a/b.gguf", "a.example,b.example"}},
 		"pull":  {"model: {source: pull, pull: {name: hf.co/a/b, tokenSecret: hf}}", []string{"serve", "-m", "hf.co/a/b", "--model-cache", "/models", "--offline"}},
 		"image": {"model: {source: image, image: {reference: registry/m:1}}\ncache: {size: ''}\ninferencePool: {enabled: true}", []string{"serve", "-m", "/models", "--vllm-metrics", "--allowed-hosts", "*"}},
@@ -222,6 +222,7 @@ func TestValues(t *testing.T) {
 		"model: {source: pull}":                             "model.pull.name",
 		"model: {source: image}":                            "model.image.reference",
 		"keys: {secret: a}\ninferencePool: {enabled: true}": "without a key",
+		"inferencePool: {enabled: true}":                    "networkPolicy.enabled",
 	} {
 		if _, err := render(t, values); err == nil || !strings.Contains(err.Error(), word) {
 			t.Errorf("%s: %v", values, err)

@@ -42,9 +42,19 @@ func serve(t *testing.T) string {
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
+	ended := make(chan struct{})
+	go func() {
+		c.Wait()
+		close(ended)
+	}()
 	t.Cleanup(func() {
 		c.Process.Signal(syscall.SIGTERM)
-		c.Wait()
+		select {
+		case <-ended:
+		case <-time.After(20 * time.Second):
+			c.Process.Kill()
+			<-ended
+		}
 	})
 	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		if r, err := http.Get("http://" + address + "/v2/health/ready"); err == nil {
@@ -52,6 +62,11 @@ func serve(t *testing.T) string {
 			if r.StatusCode == http.StatusOK {
 				return address
 			}
+		}
+		select {
+		case <-ended:
+			t.Fatal("the server ended")
+		default:
 		}
 		if time.Now().After(end) {
 			t.Fatal("the server does not get ready")
@@ -76,6 +91,8 @@ func TestEndpointPicker(t *testing.T) {
 				if answer, err := http.DefaultClient.Do(r); err == nil {
 					io.Copy(io.Discard, answer.Body)
 					answer.Body.Close()
+				} else {
+					time.Sleep(20 * time.Millisecond)
 				}
 			}
 		}()

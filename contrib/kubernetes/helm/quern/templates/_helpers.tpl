@@ -40,7 +40,7 @@ capabilities:
 - --model-cache
 - /models
 - --offline
-{{- else if and (eq $m.source "claim") $m.all }}
+{{- else if and (eq $m.source "claim") (not $m.path) }}
 - --models-dir
 - /models
 {{- else }}
