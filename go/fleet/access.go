@@ -125,7 +125,7 @@ func (f *Fleet) followKeys(ctx context.Context) {
 func (f *Fleet) tellUnknown() {
 	var names []string
 	for _, k := range f.c.Access.keys().All() {
-		names = append(names, k.Account.Limits().Models...)
+		names = append(names, k.Models...)
 	}
 	slices.Sort(names)
 	const most = 20
@@ -166,7 +166,8 @@ func (a *Access) open(r *http.Request) bool { return a.keys().Open() && host.Net
 func (a *Access) caller(c *gin.Context) server.Caller {
 	keys := a.keys()
 	key := guard.KeyOf(c, keys)
-	caller := server.Caller{Flow: key.Name, Weight: key.Weight, Admin: key.Admin, Priority: key.Priority}
+	caller := server.Caller{Flow: key.Name, Weight: key.Weight, Admin: key.Admin, Priority: key.Priority,
+		Models: key.Models}
 	caller.Account = a.everybody
 	if !keys.Open() {
 		caller.Owner, caller.Account = key.Name, key.Account

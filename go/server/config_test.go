@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"testing"
 	"time"
 
@@ -49,7 +50,7 @@ func TestCallers(t *testing.T) {
 		{Config{Caller: said}, batched, answer.Caller{Flow: "batch ann", Background: true, Owner: "ann"}},
 		{Config{Apart: true}, batched, answer.Caller{Flow: "batch ann", Background: true, Owner: "ann", Space: "ann"}},
 	} {
-		if got := of(c.config, c.ctx); got != c.want {
+		if got := of(c.config, c.ctx); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%+v: %+v, want %+v", c.config, got, c.want)
 		}
 	}

@@ -14,20 +14,20 @@ import (
 // allowed refuses a request for a model that its key may not ask. Who may ask a model may ask all that is made of it; who
 // may ask a persona, an adapter or a fine-tuned model may do so by its name alone, with no other adapters.
 func (s *Server) allowed(req *answer.Request, meant catalog.Meant, tuned *batch.TunedModel) error {
-	limits := req.Caller.Account.Limits()
-	if limits.Models == nil || req.Route.Method != http.MethodPost {
+	may := req.Caller.Models
+	if may == nil || req.Route.Method != http.MethodPost {
 		return nil
 	}
 	st, err := s.models.Status(meant.Model)
 	if err != nil {
 		return err
 	}
-	if limits.Allows(st.Names...) {
+	if quota.Allows(may, st.Names...) {
 		return nil
 	}
 	made := meant.Adapter != nil || meant.Persona != nil || tuned != nil // else a name that means nothing may mean the only model
-	if req.ByName = made && limits.Allows(req.Name); !req.ByName {
-		return &quota.ModelError{Name: st.Names[0], Want: limits.Models}
+	if req.ByName = made && quota.Allows(may, req.Name); !req.ByName {
+		return &quota.ModelError{Name: st.Names[0], Want: may}
 	}
 	return nil
 }

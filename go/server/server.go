@@ -311,7 +311,7 @@ func (s *Server) request(c *gin.Context, r *answer.Route) *answer.Request {
 		if s.c.Account != nil {
 			var known bool
 			caller.Account, known = s.c.Account(b.owner)
-			b.barred = !known
+			caller.Models, b.barred = caller.Account.Limits().Models, !known
 		}
 	} else {
 		caller = s.c.Caller(c)

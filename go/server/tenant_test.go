@@ -195,9 +195,9 @@ func TestCompiledGrammarsApart(t *testing.T) {
 // Who may ask a persona alone may ask it as it is, and is told of nothing else. What only describes a model is not counted.
 func TestPersonaOfKey(t *testing.T) {
 	t.Parallel()
-	account := quota.New(quota.Limits{Models: []string{"mario"}}, nil)
+	account := quota.New(quota.Limits{}, nil)
 	s := fake.Demo(t, fake.Setup{Server: server.Config{Caller: func(c *gin.Context) answer.Caller {
-		return answer.Caller{Owner: "ann", Account: account}
+		return answer.Caller{Owner: "ann", Account: account, Models: []string{"mario"}}
 	}}})
 	mario, err := ask.NewPersona(&persona.Persona{Name: "mario", System: "You are Mario."})
 	if err != nil {

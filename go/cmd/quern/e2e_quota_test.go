@@ -78,7 +78,7 @@ key-of-models models=other,third
 		path   string
 		fields map[string]string
 	}{
-		{"/v1/chat/completions", map[string]string{"error.type": "requests", "error.code": "rate_limit_exceeded", "error.message": "this API key may send 2 requests a minute"}},
+		{"/v1/chat/completions", map[string]string{"error.type": "requests", "error.code": "rate_limit_exceeded", "error.message": "this API key or token may send 2 requests a minute"}},
 		{"/v1/responses", map[string]string{"error.type": "requests", "error.code": "rate_limit_exceeded"}},
 		{"/v1/messages", map[string]string{"type": "error", "error.type": "rate_limit_error", "error.message": "2 requests a minute"}},
 		{"/api/chat", map[string]string{"error": "2 requests a minute"}},
@@ -102,7 +102,7 @@ key-of-models models=other,third
 	// Input is refused before the pass, with what is left.
 	text := strings.Repeat("Once upon a time. ", 40)
 	r, body = ask("key-of-input", "/v1/completions", `{"prompt":"`+text+`","max_tokens":1}`)
-	wants(t, r, body, 413, map[string]string{"error.message": "and this API key may send 40 a minute: want a shorter one"})
+	wants(t, r, body, 413, map[string]string{"error.message": "and this API key or token may send 40 a minute: want a shorter one"})
 	r, body = ask("key-of-input", "/v1/completions", `{"prompt":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25],"max_tokens":1}`)
 	wants(t, r, body, 200, map[string]string{"usage.prompt_tokens": "2"})
 	header(r, "X-Ratelimit-Limit-Tokens", "40")

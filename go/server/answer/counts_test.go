@@ -132,7 +132,7 @@ func TestPriorities(t *testing.T) {
 		got, err := c.priority(asked)
 		e := (*reply.Error)(nil)
 		if ok && (err != nil || got != asked) || !ok && (!errors.As(err, &e) || e.Status != 403 || e.Param != "priority" ||
-			e.Message != "priority: got 6, want at most 5, which is the highest for this API key") {
+			e.Message != "priority: got 6, want at most 5, which is the highest for this API key or token") {
 			t.Errorf("%d: %d, %v", asked, got, err)
 		}
 	}

@@ -56,8 +56,8 @@ func (req *Request) start(o *ask.Options, id string, src ask.Source, before *Gen
 	}
 	if req.ByName && o.LoRA != nil { // else it would ask the model without what the name adds, or with other adapters
 		ledger.close()
-		return nil, &reply.Error{Status: http.StatusForbidden, Param: "lora", Message: "lora: this API key may ask the model by the name " +
-			req.Name + " alone, which says what adapters it has; leave the field out"}
+		return nil, &reply.Error{Status: http.StatusForbidden, Param: "lora", Message: "lora: this API key or token may ask the " +
+			"model by the name " + req.Name + " alone, which says what adapters it has; leave the field out"}
 	}
 	adapters, err := m.Applied(req.Adapter, o.LoRA)
 	if err != nil {

@@ -56,6 +56,7 @@ type Caller struct {
 	Space      string         // the namespace of its texts in the prefix cache
 	Admin      bool           // may change the server, and end requests of others
 	Priority   int            // the highest that it may ask for
+	Models     []string       // that it may ask, by any of their names; nil: all
 	Account    *quota.Account // counts what it asks; nil: nothing does
 }
 
@@ -70,7 +71,7 @@ func (c *Caller) priority(asked int) (int, error) {
 		return backgroundPriority, nil
 	case asked > c.Priority:
 		return 0, &reply.Error{Status: http.StatusForbidden, Param: "priority",
-			Message: fmt.Sprintf("priority: got %d, want at most %d, which is the highest for this API key", asked, c.Priority)}
+			Message: fmt.Sprintf("priority: got %d, want at most %d, which is the highest for this API key or token", asked, c.Priority)}
 	}
 	return asked, nil
 }
@@ -80,7 +81,7 @@ func (c *Caller) Owns(owner string) bool { return c.Admin || c.Owner == owner }
 
 // ErrUser is the error of a request that is an administrator's.
 var ErrUser = &reply.Error{Status: http.StatusForbidden,
-	Message: "this API key has the role user; want a key with the role admin"}
+	Message: "this API key or token has the role user; want one with the role admin"}
 
 // A Host is what a server lends to its requests.
 type Host struct {
@@ -111,10 +112,7 @@ func (req *Request) Read(q field.Query) error {
 }
 
 // May reports whether the caller may ask a model that has these names.
-func (req *Request) May(names ...string) bool {
-	limits := req.Caller.Account.Limits()
-	return limits.Allows(names...)
-}
+func (req *Request) May(names ...string) bool { return quota.Allows(req.Caller.Models, names...) }
 
 // TellQuota puts into the header of the answer what is left of the caller's quotas. It is called again when that changes.
 func (req *Request) TellQuota() {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -172,7 +173,7 @@ func TestNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, path, _ := followed(t, "first-key rpm=7\n", false)
 		first, _ := k.Check("first-key")
-		if got, ok := k.Named(first.Name); !ok || got != first || got.Account.Limits().Minute.Requests != 7 {
+		if got, ok := k.Named(first.Name); !ok || !reflect.DeepEqual(got, first) || got.Account.Limits().Minute.Requests != 7 {
 			t.Errorf("%+v %v, want %+v", got, ok, first)
 		}
 		if err := os.WriteFile(path, []byte("other-key\n"), 0o600); err != nil {

@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
@@ -86,29 +87,36 @@ func Recover(log zerolog.Logger) gin.HandlerFunc {
 			if c.Writer.Written() {
 				panic(http.ErrAbortHandler)
 			}
-			refuse(c, http.StatusInternalServerError, "server_error", fmt.Sprintf("internal error, the log has more under request %s", id))
+			refuse(c, http.StatusInternalServerError, "server_error",
+				fmt.Sprintf("internal error, the log has more under request %s", id))
 		}()
 		c.Next()
 	}
 }
 
-// Auth requires a key or a token, if there are keys or issuers, for all requests except those that read public paths. It identifies the
-// client by its key, or else by its address.
+// Auth requires a key or a token, if there are keys or issuers, for all requests except those that read public paths. It
+// identifies the client by its key, or else by its address. Public paths wait for no issuer: a token that cannot be verified
+// at once is as none there.
 func Auth(keys *Keys, public []string) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		if keys.Open() {
 			c.Set(Client, address(c.Request.RemoteAddr))
 			return
 		}
+		reads := c.Request.Method == http.MethodGet || c.Request.Method == http.MethodHead
+		anybody := reads && slices.Contains(public, c.Request.URL.Path)
 		text := presented(c.Request)
 		key, ok := keys.Check(text)
 		var wrong *oidc.Error
 		if !ok {
-			key, wrong = keys.token(c.Request.Context(), text)
+			ctx := c.Request.Context()
+			if anybody {
+				ctx = ended
+			}
+			key, wrong = keys.token(ctx, text)
 			ok = wrong == nil
 		}
-		reads := c.Request.Method == http.MethodGet || c.Request.Method == http.MethodHead
-		if !ok && !(reads && slices.Contains(public, c.Request.URL.Path)) {
+		if !ok && !anybody {
 			refuseKey(c, wrong)
 			return
 		}
@@ -116,6 +124,13 @@ func Auth(keys *Keys, public []string) gin.HandlerFunc {
 		c.Set(OfKey, key)
 	}
 }
+
+// ended is the context of what waits for nothing.
+var ended = func() context.Context {
+	ctx, end := context.WithCancel(context.Background())
+	end()
+	return ctx
+}()
 
 // refuseKey ends a request whose key or token is not accepted, with the header of RFC 6750.
 func refuseKey(c *gin.Context, e *oidc.Error) {

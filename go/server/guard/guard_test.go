@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -119,7 +120,7 @@ func TestRoles(t *testing.T) {
 		for text, want := range tt.want {
 			want.Name = digest(text)[7:15]
 			got, ok := k.Check(text)
-			if want.Account = got.Account; !ok || got.Account == nil || got != want {
+			if want.Account = got.Account; !ok || got.Account == nil || !reflect.DeepEqual(got, want) {
 				t.Errorf("%q, key %s: %+v, want %+v", tt.file, text, got, want)
 			}
 		}
@@ -380,13 +381,13 @@ func TestKeyOf(t *testing.T) {
 		r.Header.Set("Authorization", "Bearer "+secret)
 		g.ServeHTTP(httptest.NewRecorder(), r)
 		tt.want.Account = got.Account
-		if got != tt.want || named != tt.want.Name {
+		if !reflect.DeepEqual(got, tt.want) || named != tt.want.Name {
 			t.Errorf("%+v of %q, want %+v", got, named, tt.want)
 		}
 	}
 	c, _ := gin.CreateTestContext(httptest.NewRecorder())
 	c.Request = httptest.NewRequest("GET", "/x", nil)
-	if got := KeyOf(c, with); got != (Key{}) || ClientOf(c) != "192.0.2.1" {
+	if got := KeyOf(c, with); !reflect.DeepEqual(got, Key{}) || ClientOf(c) != "192.0.2.1" {
 		t.Errorf("without a key %+v of %q", got, ClientOf(c))
 	}
 	if c.Request.RemoteAddr = "@"; ClientOf(c) != "local" {

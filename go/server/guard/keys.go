@@ -22,7 +22,8 @@ import (
 	"github.com/quern-llm/quern/go/server/quota"
 )
 
-// Keys are the accepted API keys, stored as hashes, and the issuers whose tokens are accepted beside them. Its methods are safe for concurrent use, but for AddFile and Trust.
+// Keys are the accepted API keys, stored as hashes, and the issuers whose tokens are accepted beside them. Its methods are
+// safe for concurrent use, but for AddFile and Trust.
 type Keys struct {
 	given *table // of NewKeys
 	file  string // of AddFile; empty: there is none
@@ -62,12 +63,13 @@ type key struct {
 
 // A Key is the key of a request, or what its token stands for.
 type Key struct {
-	Name     string  // safe to log: the beginning of its hash, or of the subject's
-	Label    string  // its name in the file, or the subject's; empty: it has none
-	Tenant   string  // of a subject; empty: none
-	Weight   float64 // of its share of the machine
-	Admin    bool    // may change the server, and end requests of others
-	Priority int     // the highest that its requests may ask for
+	Name     string   // safe to log: the beginning of its hash, or of the subject's
+	Label    string   // its name in the file, or the subject's; empty: it has none
+	Tenant   string   // of a subject; empty: none
+	Weight   float64  // of its share of the machine
+	Admin    bool     // may change the server, and end requests of others
+	Priority int      // the highest that its requests may ask for
+	Models   []string // that it may ask; nil: all. A subject's tokens may have others each, and share the account
 	Account  *quota.Account
 }
 
@@ -340,7 +342,7 @@ func (k *key) name() string { return hex.EncodeToString(k.hash[:nameBytes]) }
 // about returns what is known of a key.
 func (k *table) about(one *key) (found Key) {
 	found = Key{Name: one.name(), Label: one.label, Weight: one.weight,
-		Admin: one.role == admin || !k.roles, Account: one.account}
+		Admin: one.role == admin || !k.roles, Models: one.limits.Models, Account: one.account}
 	switch {
 	case one.priority != nil:
 		found.Priority = *one.priority
@@ -368,7 +370,8 @@ func (k *Keys) Totals() (all []Key) {
 	return append(all, k.subjects.totals()...)
 }
 
-// Named returns the key of a Key.Name; false: there is none, or not any more, or it is that of a subject who has not come yet.
+// Named returns the key of a Key.Name; false: there is none, or not any more, or it is that of a subject who has not come
+// yet.
 func (k *Keys) Named(name string) (found Key, ok bool) {
 	t := k.keys()
 	at, ok := t.names[name]

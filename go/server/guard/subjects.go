@@ -37,14 +37,16 @@ const (
 	maxTenants  = 100 // that have counters of their own
 )
 
-// subjectBytes is how much of its hash a subject is named by: who chooses a name could have the files of another that begins alike.
+// subjectBytes is how much of its hash a subject is named by: who chooses a name could have the files of another that begins
+// alike.
 const subjectBytes = 16
 
 // Trust has tokens that v accepts stand for keys, beside those that there are.
 func (k *Keys) Trust(v *oidc.Verifier) { k.subjects = newSubjects(v, maxSubjects) }
 
 func newSubjects(v *oidc.Verifier, most int) *subjects {
-	return &subjects{verifier: v, most: most, ids: map[string]*list.Element{}, order: list.New(), tenants: map[string]*quota.Account{}}
+	return &subjects{verifier: v, most: most, ids: map[string]*list.Element{}, order: list.New(),
+		tenants: map[string]*quota.Account{}}
 }
 
 // CheckGrant checks the words of a grant, which are those after a key.
@@ -77,7 +79,8 @@ func (k *Keys) token(ctx context.Context, text string) (Key, *oidc.Error) {
 	return Key{}, wrong
 }
 
-// admit returns the key of a subject, with what was counted of it. The rights are those of the token, the limits too.
+// admit returns the key of a subject, with what was counted of it. The rights are those of the token, and the quotas too
+// until another comes.
 func (s *subjects) admit(who *oidc.Subject) (Key, error) {
 	h := sha256.Sum256([]byte(who.URL + "\x00" + who.ID))
 	id := hex.EncodeToString(h[:subjectBytes])
@@ -96,12 +99,14 @@ func (s *subjects) admit(who *oidc.Subject) (Key, error) {
 	}
 	if at == nil {
 		s.drop()
-		at = s.order.PushFront(&subject{key: Key{Name: id, Label: subjectLabel(who, id), Account: quota.New(about.limits, nil)}})
+		account := quota.New(about.limits, nil)
+		at = s.order.PushFront(&subject{key: Key{Name: id, Label: subjectLabel(who, id), Account: account}})
 		s.ids[id] = at
 	}
 	one := at.Value.(*subject)
 	one.words = who.Words
 	one.key.Tenant, one.key.Weight, one.key.Admin = who.Tenant, about.weight, about.role == admin
+	one.key.Models = about.limits.Models
 	one.key.Priority = 0
 	switch {
 	case about.priority != nil:
@@ -121,7 +126,7 @@ func (s *subjects) drop() {
 	}
 	at := s.order.Back()
 	for before := at; before != nil; before = before.Prev() {
-		if before.Value.(*subject).key.Account.Usage().Running == 0 {
+		if before.Value.(*subject).key.Account.Running() == 0 {
 			at = before
 			break
 		}
@@ -130,7 +135,8 @@ func (s *subjects) drop() {
 	s.order.Remove(at)
 }
 
-// tenant returns what counts the requests of a subject's tenant: the first maxTenants have counters of their own. s.mu is held.
+// tenant returns what counts the requests of a subject's tenant: the first maxTenants have counters of their own. s.mu is
+// held.
 func (s *subjects) tenant(who *oidc.Subject) *quota.Account {
 	name := who.Tenant
 	if name == "" {
@@ -146,12 +152,15 @@ func (s *subjects) tenant(who *oidc.Subject) *quota.Account {
 	return s.tenants[name]
 }
 
-// subjectLabel returns what the log calls a subject. It begins with the issuer and a colon, which no name of a key has, so that none
-// looks like another.
+// hashed is before the hash of a subject in its label, and begins no other label's name.
+const hashed = "#"
+
+// subjectLabel returns what the log calls a subject: the issuer, a colon, which no name of a key has, and what the token
+// calls it, or its hash where that is not printable ASCII or could be another's hash. So none looks like another.
 func subjectLabel(who *oidc.Subject, id string) string {
 	name := who.ID
-	if strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		name = id
+	if strings.HasPrefix(name, hashed) || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		name = hashed + id
 	}
 	return who.Issuer + ":" + name
 }

@@ -5,8 +5,12 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -69,8 +73,11 @@ func TestSubjects(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	bob := subjectOf(t, k, i.Token(map[string]any{"sub": "böb"}))
-	if bob.Account == ann.Account || bob.Called() != "corp:"+bob.Name {
+	if bob.Account == ann.Account || bob.Called() != "corp:#"+bob.Name {
 		t.Errorf("%+v", bob)
+	}
+	if mallory := subjectLabel(&oidc.Subject{Issuer: "corp", ID: "#" + bob.Name}, "0a"); mallory != "corp:#0a" {
+		t.Errorf("who is called as bob's hash is shown as %q", mallory)
 	}
 	if found, ok := k.Named(bob.Name); !ok || found.Account != bob.Account || len(k.All()) != 2 {
 		t.Errorf("%+v, %v", found, ok)
@@ -143,8 +150,99 @@ func TestSubjectsAreBounded(t *testing.T) {
 	}
 }
 
+// Many come while their issuer changes its keys: each with the rights of the token that it gives, though the subject has
+// others.
+func TestSubjectsConcurrently(t *testing.T) {
+	i := oidctest.New(t)
+	path := filepath.Join(t.TempDir(), "keys.json")
+	if err := os.WriteFile(path, i.Set(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	made := func() (all []string) {
+		for _, model := range []string{"a", "b", ""} {
+			claims := map[string]any{"exp": 4e9, "rpm": 7}
+			if model != "" {
+				claims["m"] = model
+			}
+			all = append(all, i.Token(claims))
+		}
+		return all
+	}
+	old := made()
+	i.Rotate("EdDSA")
+	set, fresh := i.Set(), made()
+	synctest.Test(t, func(t *testing.T) {
+		k := trusting(t, i, fmt.Sprintf(`,"jwks":%q,"claims":{"models":"m","rpm":"rpm"}`, path))
+		ann := subjectOf(t, k, old[0]).Account
+		if err := os.WriteFile(path, set, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var wait sync.WaitGroup
+		for n := range 12 {
+			tokens, model := old, n%3
+			if n%2 > 0 {
+				tokens = fresh
+			}
+			wait.Go(func() {
+				for range 30 {
+					time.Sleep(time.Minute)
+					key, wrong := k.token(t.Context(), tokens[model])
+					if wrong != nil {
+						continue
+					}
+					if want := [][]string{{"a"}, {"b"}, nil}[model]; !slices.Equal(key.Models, want) || key.Account != ann {
+						t.Errorf("may ask %q, want %q", key.Models, want)
+					}
+				}
+			})
+		}
+		wait.Go(func() {
+			for range 30 {
+				time.Sleep(time.Minute)
+				k.All()
+				k.Totals()
+			}
+		})
+		wait.Wait()
+		for model := range old {
+			if _, wrong := k.token(t.Context(), old[model]); wrong == nil {
+				t.Error("a token of a key that was withdrawn is accepted")
+			}
+			subjectOf(t, k, fresh[model])
+		}
+	})
+}
+
+// What is public waits for no issuer: who gives a token that cannot be verified at once is as anybody.
+func TestPublicWaitsForNothing(t *testing.T) {
+	i := oidctest.New(t)
+	path := filepath.Join(t.TempDir(), "keys.json")
+	if err := os.WriteFile(path, i.Set(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	token := "Bearer " + i.Token(map[string]any{"exp": 4e9})
+	synctest.Test(t, func(t *testing.T) {
+		k := trusting(t, i, fmt.Sprintf(`,"jwks":%q`, path))
+		for _, test := range []struct {
+			later      time.Duration
+			path, want string
+		}{
+			{0, "/public", "corp:ann"},
+			{time.Hour, "/public", ""},
+			{0, "/public", "corp:ann"}, // they have come meanwhile
+			{time.Hour, "/x", "corp:ann"},
+		} {
+			time.Sleep(test.later)
+			if w := authorized(k, test.path, "Authorization", token); w.Code != 200 || w.Body.String() != test.want {
+				t.Errorf("%s, %v later: %d %q, want %q", test.path, test.later, w.Code, w.Body, test.want)
+			}
+			synctest.Wait()
+		}
+	})
+}
+
 // authorized returns the answer of a server with keys to a header.
-func authorized(k *Keys, header, value string) *httptest.ResponseRecorder {
+func authorized(k *Keys, path, header, value string) *httptest.ResponseRecorder {
 	gin.SetMode(gin.ReleaseMode)
 	e := gin.New()
 	e.Use(Auth(k, []string{"/public"}))
@@ -154,7 +252,7 @@ func authorized(k *Keys, header, value string) *httptest.ResponseRecorder {
 	}
 	e.GET("/x", shown)
 	e.GET("/public", shown)
-	r := httptest.NewRequest("GET", "/x", nil)
+	r := httptest.NewRequest("GET", path, nil)
 	if header != "" {
 		r.Header.Set(header, value)
 	}
@@ -187,7 +285,7 @@ func TestAuthOfTokens(t *testing.T) {
 		{"Authorization", "Bearer " + i.Token(nil), 403, `Bearer realm="quern", error="insufficient_scope", error_description="the token grants nothing on this server"`, "permission_error"},
 		{"Authorization", "Bearer a.b.c", 401, `Bearer realm="quern", error="invalid_token", error_description="it is no signed token of at most 16 KiB"`, "invalid token"},
 	} {
-		w := authorized(k, test.header, test.value)
+		w := authorized(k, "/x", test.header, test.value)
 		if w.Code != test.status || w.Header().Get("WWW-Authenticate") != test.authenticate || !strings.Contains(w.Body.String(), test.body) {
 			t.Errorf("%.40s: %d %q %s", test.value, w.Code, w.Header().Get("WWW-Authenticate"), w.Body)
 		}

@@ -82,8 +82,8 @@ func (s *source) find(ctx context.Context, id, algorithm string) ([]key, error) 
 // wait waits for the request that runs, if one does; false: ctx ended before. s.mu is held before and after, not meanwhile.
 func (s *source) wait(ctx context.Context) bool {
 	done := s.flight
-	if done == nil {
-		return true
+	if done == nil || ctx.Err() != nil {
+		return done == nil
 	}
 	s.mu.Unlock()
 	defer s.mu.Lock()

@@ -13,7 +13,6 @@ import (
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/catalog"
 	"github.com/quern-llm/quern/go/server/internal/fake"
-	"github.com/quern-llm/quern/go/server/quota"
 )
 
 type metadata struct {
@@ -70,9 +69,8 @@ func TestUnloaded(t *testing.T) {
 // A key is told of the models that it may ask alone.
 func TestOfKey(t *testing.T) {
 	t.Parallel()
-	account := quota.New(quota.Limits{Models: []string{"other"}}, nil)
 	s := fake.Demo(t, fake.Setup{Server: server.Config{Caller: func(*gin.Context) answer.Caller {
-		return answer.Caller{Owner: "ann", Account: account}
+		return answer.Caller{Owner: "ann", Models: []string{"other"}}
 	}}})
 	for _, path := range []string{"/v2/models/demo", "/v2/models/demo/ready"} {
 		if status, b, _ := s.Do(http.MethodGet, path, ""); status != http.StatusNotFound {

@@ -48,17 +48,19 @@ func (e *Error) Error() string {
 	again := "try again in " + Readable(e.Retry)
 	switch {
 	case e.Never():
-		return fmt.Sprintf("the prompt has %d tokens, and this API key may send %d a %s: want a shorter one", e.Want, e.Limit, period)
+		return fmt.Sprintf("the prompt has %d tokens, and this API key or token may send %d a %s: want a shorter one", e.Want,
+			e.Limit, period)
 	case e.Kind == Requests:
-		return fmt.Sprintf("this API key may send %d requests a %s, and has sent as many: %s", e.Limit, period, again)
+		return fmt.Sprintf("this API key or token may send %d requests a %s, and has sent as many: %s", e.Limit, period, again)
 	case e.Kind == Input:
-		return fmt.Sprintf("the prompt has %d tokens, and of the %d a %s that this API key may send %d are left: %s", e.Want,
+		return fmt.Sprintf("the prompt has %d tokens, and of the %d a %s that this API key or token may send %d are left: %s", e.Want,
 			e.Limit, period, e.Left, again)
 	case e.Kind == Output:
-		return fmt.Sprintf("this API key may have %d tokens a %s generated, and they are used up: %s", e.Limit, period, again)
+		return fmt.Sprintf("this API key or token may have %d tokens a %s generated, and they are used up: %s", e.Limit, period,
+			again)
 	}
-	return fmt.Sprintf("this API key may have %d requests waiting or running at a time, and has as many: try again when one "+
-		"has ended", e.Limit)
+	return fmt.Sprintf("this API key or token may have %d requests waiting or running at a time, and has as many: try again "+
+		"when one has ended", e.Limit)
 }
 
 // Readable is a time as people read it, rounded up.
@@ -82,5 +84,5 @@ func (e *ModelError) Error() string {
 	if len(e.Want) > most {
 		want += ", ..."
 	}
-	return fmt.Sprintf("this API key may not ask the model %s, want one of these: %s", e.Name, want)
+	return fmt.Sprintf("this API key or token may not ask the model %s, want one of these: %s", e.Name, want)
 }

@@ -70,9 +70,9 @@ func (l *Limits) Set(word string) (known bool, err error) {
 	return true, nil
 }
 
-// Allows reports whether a model that has these names may be asked.
-func (l *Limits) Allows(names ...string) bool {
-	return l.Models == nil || slices.ContainsFunc(names, func(name string) bool { return slices.Contains(l.Models, name) })
+// Allows reports whether who may ask some models, nil being all, may ask one that has these names.
+func Allows(models []string, names ...string) bool {
+	return models == nil || slices.ContainsFunc(names, func(name string) bool { return slices.Contains(models, name) })
 }
 
 // Counted reports whether there is a limit that changes with what is asked: headers of answers tell of these.

@@ -415,6 +415,13 @@ func (a *Account) Usage() (u Usage) {
 	return u
 }
 
+// Running returns how many requests wait or run, without those in the background.
+func (a *Account) Running() int64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.running
+}
+
 // Idle reports whether nothing runs and nothing was counted on this day: then only what was counted before is lost with
 // the account.
 func (a *Account) Idle() bool {

@@ -71,7 +71,7 @@ func TestSet(t *testing.T) {
 			t.Errorf("%s: %v %v", word, known, err)
 		}
 	}
-	if !l.Allows("x", "a") || l.Allows("x", "A") || l.Allows() || !new(Limits).Allows() {
+	if !Allows(l.Models, "x", "a") || Allows(l.Models, "x", "A") || Allows(l.Models) || !Allows(nil) {
 		t.Error("models are allowed that are not, or the other way round")
 	}
 }
@@ -163,7 +163,7 @@ func TestInput(t *testing.T) {
 	if err := r.Input(500, false); err != nil {
 		t.Fatal(err)
 	}
-	refused(t, r.Input(101, false), Input, 100*time.Millisecond, "the prompt has 101 tokens, and of the 600 a minute that this API key may send 100 are left: try again in 100ms")
+	refused(t, r.Input(101, false), Input, 100*time.Millisecond, "the prompt has 101 tokens, and of the 600 a minute that this API key or token may send 100 are left: try again in 100ms")
 	if err := r.Input(601, false); !errors.As(err, new(*Error)) || !err.(*Error).Never() || !strings.Contains(err.Error(), "600 a minute: want a shorter one") {
 		t.Error(err)
 	}
@@ -171,7 +171,7 @@ func TestInput(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.pass(time.Minute)
-	refused(t, r.Input(401, false), Input, 12*time.Hour-time.Minute, "of the 1000 a day that this API key may send 400 are left")
+	refused(t, r.Input(401, false), Input, 12*time.Hour-time.Minute, "of the 1000 a day that this API key or token may send 400 are left")
 	if err := r.Input(400, false); err != nil {
 		t.Fatal(err)
 	}
