@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/quern-llm/quern/go/internal/panics"
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/history"
 	"github.com/quern-llm/quern/go/server/reply"
@@ -160,8 +161,9 @@ func (f *responsesFormat) Next(ctx context.Context, s *reply.Stream) (*answer.Ge
 	return g, nil
 }
 
-// waits runs f, and keeps a stream alive meanwhile.
-func (f *responsesFormat) waits(ctx context.Context, s *reply.Stream, run func() error) error {
+// waits runs a call, and keeps a stream alive meanwhile.
+func (f *responsesFormat) waits(ctx context.Context, s *reply.Stream, unsafe func() error) error {
+	run := func() error { return panics.Catch(unsafe) } // it is not always on a goroutine that others guard
 	if s == nil {
 		return run()
 	}

@@ -69,20 +69,30 @@ func (f *toolFilter) read(v jsontext.Value) error {
 		f.names = []string{}
 		return field.Decode(v, &f.names)
 	case '{':
-		var in struct {
-			Names    *[]string `json:"tool_names"`
-			ReadOnly *bool     `json:"read_only"`
+		r := field.NewReader(v)
+		err := r.Members(wantFilter, func(name string) error {
+			switch {
+			case name != "tool_names" && name != "read_only": // else a typo would select every tool
+				return reply.Bad("%s is not known, want tool_names or read_only", field.Quote(name))
+			case r.Kind() == 'n':
+				_, err := r.Raw()
+				return err
+			case name == "read_only":
+				f.readOnly = new(bool)
+				return field.Within(name, field.Boolean(f.readOnly).Take(r))
+			}
+			f.names = []string{}
+			return field.Within(name, r.Decode(&f.names))
+		})
+		if err == nil && f.names == nil && f.readOnly == nil {
+			err = field.Wrong(v, wantFilter)
 		}
-		if err := field.Decode(v, &in); err != nil {
-			return err
-		}
-		if f.readOnly = in.ReadOnly; in.Names != nil {
-			f.names = append([]string{}, *in.Names...)
-		}
-		return nil
+		return err
 	}
 	return field.Wrong(v, wantFilter)
 }
+
+const wantApproval = `always, never or an object such as {"never": {"tool_names": ["search"]}}`
 
 // readApproval reads require_approval. Without it every call needs an approval.
 func (s *mcpServer) readApproval(v jsontext.Value) error {
@@ -97,19 +107,24 @@ func (s *mcpServer) readApproval(v jsontext.Value) error {
 		s.never.all = text == "never"
 		return nil
 	case v.Kind() != '{':
-		return field.Wrong(v, `always, never or an object such as {"never": {"tool_names": ["search"]}}`)
+		return field.Wrong(v, wantApproval)
 	}
-	var in struct {
-		Always jsontext.Value `json:"always"`
-		Never  jsontext.Value `json:"never"`
+	r, given := field.NewReader(v), false
+	err := r.Members(wantApproval, func(name string) error {
+		of, ok := map[string]*toolFilter{"always": &s.always, "never": &s.never}[name]
+		if !ok {
+			return reply.Bad("%s is not known, want always or never", field.Quote(name))
+		}
+		in, err := r.Raw()
+		if err == nil {
+			given, err = true, of.read(in)
+		}
+		return field.Within(name, err)
+	})
+	if err == nil && !given {
+		err = field.Wrong(v, wantApproval)
 	}
-	if err := field.Decode(v, &in); err != nil {
-		return err
-	}
-	if err := s.always.read(in.Always); err != nil {
-		return field.Within("always", err)
-	}
-	return field.Within("never", s.never.read(in.Never))
+	return err
 }
 
 // asks reports whether a call of a tool needs an approval.
@@ -190,9 +205,13 @@ func (l *responseTools) server(label string) *mcpServer {
 	return nil
 }
 
-// mayCall refuses what could make a browser call tools for a page: a page of another origin, and the bodies of forms, which
+// mayCall refuses requests of batches, and what could make a browser call tools for a page: a page of another origin, and the bodies of forms, which
 // such pages can send where the browser says nothing of them.
 func mayCall(req *answer.Request) error {
+	if req.Caller.Background { // whose requests are sent again after the server has ended, and calls would be made again
+		return reply.Invalid("tools", "a request of a batch may not have tools of the type mcp, which would be called again "+
+			"whenever it is sent again")
+	}
 	if req.OfOtherSite() {
 		return &reply.Error{Status: http.StatusForbidden,
 			Message: "a page of another origin may not have tools called, only the server's own page and programs may"}

@@ -21,6 +21,7 @@ import (
 	"github.com/quern-llm/quern/go/mcp"
 	"github.com/quern-llm/quern/go/scripted"
 	"github.com/quern-llm/quern/go/server"
+	"github.com/quern-llm/quern/go/server/batch"
 	"github.com/quern-llm/quern/go/server/internal/fake"
 	"github.com/quern-llm/quern/go/server/openai"
 )
@@ -41,6 +42,16 @@ func (d *door) shut() {
 		d.web.CloseClientConnections()
 		d.web.Close()
 	})
+}
+
+// awaits waits until a call waits at the door.
+func (d *door) awaits(t *testing.T) {
+	t.Helper()
+	select {
+	case <-d.waiting:
+	case <-time.After(time.Minute):
+		t.Fatal("nobody waits at the door")
+	}
 }
 
 // A guest is the door's toolbox, which counts the calls that end because their context does.
@@ -316,7 +327,7 @@ func TestResponsesMCPFails(t *testing.T) {
 	if r := fake.Post[agentResponse](s, path, agentBody("wait", mcpTool, "")); !strings.Contains(r.shown(), "mcp_call wait failed mcp_protocol_error no answer in 300ms; message So it is done.") {
 		t.Errorf("slow: %s", r.shown())
 	}
-	<-d.waiting
+	d.awaits(t)
 	patient := agent(t, box, server.Config{})
 	for _, more := range []string{"", `,"stream":true`} {
 		before := d.ended.Load()
@@ -334,13 +345,13 @@ func TestResponsesMCPFails(t *testing.T) {
 				r.Body.Close()
 			}
 		}()
-		<-d.waiting
+		d.awaits(t)
 		leave()
 		<-gone
 		fake.Eventually(t, "the call ends", func() bool { return d.ended.Load() > before })
 	}
 	id := fake.Post[agentResponse](patient, path, agentBody("wait", mcpTool, `,"background":true`)).ID
-	<-d.waiting
+	d.awaits(t)
 	before := d.ended.Load()
 	if status, b, _ := patient.Do("POST", path+"/"+id+"/cancel", ""); status != 200 || !strings.Contains(string(b), `"cancelled"`) {
 		t.Errorf("cancel: %d %s", status, b)
@@ -358,7 +369,7 @@ func TestResponsesMCPFails(t *testing.T) {
 // What a request may not say of MCP servers.
 func TestResponsesMCPRefused(t *testing.T) {
 	t.Parallel()
-	_, box := openDoor(t)
+	d, box := openDoor(t)
 	s := agent(t, box, server.Config{})
 	const path = "/v1/responses"
 	for more, want := range map[string]string{
@@ -370,12 +381,38 @@ func TestResponsesMCPRefused(t *testing.T) {
 		`"server_label":"door","require_approval":"sometimes"`:       "require_approval",
 		`"server_label":"door","require_approval":{"never":3}`:       "never: ",
 		`"server_label":"door","allowed_tools":"greet"`:              "allowed_tools: ",
+		`"server_label":"door","require_approval":{}`:                "want always, never or an object",
+		`"server_label":"door","require_approval":{"nevr":["look"]}`: "nevr",
 		`"server_label":"door"},{"type":"mcp","server_label":"door"`: "a second tool with the MCP server",
 	} {
 		status, b, _ := s.Do("POST", path, agentBody("greet", `{"type":"mcp",`+more+`}`, ""))
 		if status != 400 || !strings.Contains(string(b), want) || strings.Contains(string(b), "tok-secret") {
 			t.Errorf("%s: %d %s, want %q", more, status, b, want)
 		}
+	}
+	// A filter with a typo would select every tool.
+	for filter, want := range map[string]string{
+		`{"tool_name":["look"]}`:                  "tool_name",
+		`{"tool_names":["look"],"readonly":true}`: "readonly",
+		`{}`:                                   "want an array of names",
+		`{"tool_names":null}`:                  "want an array of names",
+		`{"tool_names":null,"read_only":null}`: "want an array of names",
+		`{"tool_names":"look"}`:                "tool_names",
+		`{"tool_names":[1]}`:                   "tool_names",
+		`{"tool_names":["look"],"read_only":"yes"}`: "read_only",
+		`[1]`:  "number",
+		`true`: "want an array of names",
+	} {
+		for _, of := range []string{`"allowed_tools":%s`, `"require_approval":{"never":%s}`, `"require_approval":{"always":%s}`} {
+			tool := fmt.Sprintf(`{"type":"mcp","server_label":"door",`+of+`}`, filter)
+			status, b, _ := s.Do("POST", path, agentBody("greet", tool, ""))
+			if status != 400 || !strings.Contains(string(b), want) {
+				t.Errorf("%s: %d %s, want %q", tool, status, b, want)
+			}
+		}
+	}
+	if n := d.greeted.Load(); n != 0 {
+		t.Errorf("%d calls", n)
 	}
 	without := agent(t, nil, server.Config{})
 	if status, b, _ := without.Do("POST", path, agentBody("greet", mcpTool, "")); status != 400 || !strings.Contains(string(b), "no tools") {
@@ -391,5 +428,44 @@ func TestResponsesMCPRefused(t *testing.T) {
 	req.Header.Set("Content-Type", "text/plain")
 	if r, err := http.DefaultClient.Do(req); err != nil || r.StatusCode != 415 {
 		t.Errorf("as a form: %v %v", r.StatusCode, err)
+	}
+}
+
+// A request of a batch, which is sent again when the server ends, has no tool called.
+func TestBatchesCallNoMCP(t *testing.T) {
+	t.Parallel()
+	d, box := openDoor(t)
+	store, err := batch.Open(t.TempDir(), 1<<20, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	s := agent(t, box, server.Config{Batches: store})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); s.Server.RunBatches(ctx) }()
+	defer func() { cancel(); <-done }()
+	in, err := store.AddFile("me", "in", "batch", strings.NewReader(
+		`{"custom_id":"a","method":"POST","url":"/v1/responses","body":`+agentBody("greet", mcpTool, "")+`}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := store.AddBatch("me", in.ID, "/v1/responses", "24h", time.Hour, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fake.Eventually(t, "the batch ends", func() bool {
+		b, err = store.Batch("me", b.ID)
+		return err != nil || b.ErrorFile != "" || b.Output != ""
+	})
+	f, err := store.Content("me", b.ErrorFile)
+	if err != nil {
+		t.Fatal(b, err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(f)
+	if err != nil || !strings.Contains(string(text), `"status_code":400`) || !strings.Contains(string(text), "a request of a batch may not have tools") ||
+		d.greeted.Load() != 0 {
+		t.Errorf("%d calls, %s, %v", d.greeted.Load(), text, err)
 	}
 }
