@@ -95,7 +95,7 @@ func (f *openFlags) define(fs *pflag.FlagSet) {
 	alias(fs, "cache-type-k", "ctk")
 	alias(fs, "cache-type-v", "ctv")
 	fs.StringVar(&f.tiers, "kv-tiers", "", "`TYPES` of the KV cache by age, such as 256:i16,1024:q8_0,*:q4_0: the last 256 positions in i16, older ones up to 1024 in q8_0, all others in q4_0")
-	choiceVar(fs, &f.activations, "activations", "8", []string{"8", "16"}, "bits of what quantized weights are multiplied with: 16 rounds less, and takes prompts twice as long")
+	choiceVar(fs, &f.activations, "activations", "8", []string{"8", "16"}, "bits of what quantized weights are multiplied with: 16 rounds less, and takes longer, prompts most")
 	choiceVar(fs, &f.weights, "weights", "auto", []string{"auto", "packed", "mapped", "streamed"}, "how weights are held in memory")
 	defineOverrides(fs, &f.overrides)
 }
