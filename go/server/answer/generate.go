@@ -36,6 +36,10 @@ type Continuer interface {
 	// Next is called when a generation has ended, without an error. It returns the one that goes on, nil where the answer is
 	// complete. What it does meanwhile it adds to the stream, nil where there is none.
 	Next(ctx context.Context, s *reply.Stream) (*Generation, error)
+	// Acted reports whether the answer has had effects that the same request would have again. An error then does not take
+	// the place of the answer, with a status after which clients send the request again: it goes to Failed, and ends the
+	// answer.
+	Acted() bool
 }
 
 // next returns the generation that goes on with an answer, nil: there is none.
@@ -82,6 +86,16 @@ func (req *Request) Generate(q Prompter, prefix string) error {
 
 // Begin starts what a query that was read asks for.
 func (req *Request) Begin(q Prompter, prefix string) (*Generation, error) {
+	return req.begin(q, prefix, false)
+}
+
+// Hold checks a query as Begin does, but starts nothing: something is to be done before the prompt is complete. What it
+// returns has no sequences, and Again goes on with it.
+func (req *Request) Hold(q Prompter, prefix string) (*Generation, error) {
+	return req.begin(q, prefix, true)
+}
+
+func (req *Request) begin(q Prompter, prefix string, held bool) (*Generation, error) {
 	m := req.Model
 	defer req.Made()
 	if err := q.Settle(m, req.HTTP.Request.Header); err != nil {
@@ -100,7 +114,7 @@ func (req *Request) Begin(q Prompter, prefix string) (*Generation, error) {
 	if err := o.Form.Settle(ctx, m, from, !o.IgnoreEOS, req.Caller.Space); err != nil {
 		return nil, err
 	}
-	return req.start(o, prefix+NewID(), from, nil)
+	return req.start(o, prefix+NewID(), from, nil, held)
 }
 
 // Again starts a generation that goes on with the answer of another, with a prompt of its own. Its query is settled. It
@@ -115,7 +129,7 @@ func (req *Request) Again(ctx context.Context, g *Generation, q Prompter) (*Gene
 	if err := o.Form.Settle(ctx, g.Model, from, !o.IgnoreEOS, req.Caller.Space); err != nil {
 		return nil, err
 	}
-	return req.start(o, g.ID, from, g)
+	return req.start(o, g.ID, from, g, false)
 }
 
 // Finish answers a request that was started.
@@ -129,22 +143,31 @@ func (req *Request) Finish(q Prompter, g *Generation) error {
 	if g.Opts.Stream {
 		return req.stream(&last, f)
 	}
-	for {
+	var whole any
+	for g != nil {
+		last = g
 		answers, err := last.Collect(req.Context())
+		if err == nil {
+			whole = f.Whole(answers)
+			g, err = next(req.Context(), f, nil)
+		}
+		if c, ok := f.(Continuer); ok && err != nil && !errors.Is(err, reply.ErrGone) && c.Acted() {
+			g, err = nil, f.Failed(nil, req.told(err))
+		}
 		if err != nil {
 			return err
 		}
-		whole := f.Whole(answers)
-		g, err := next(req.Context(), f, nil)
-		switch {
-		case err != nil:
-			return err
-		case g == nil:
-			req.Send(whole)
-			return nil
-		}
-		last = g
 	}
+	req.Send(whole)
+	return nil
+}
+
+// told returns what the client is told of an error within its answer, and logs it.
+func (req *Request) told(err error) *reply.Error {
+	req.LogHidden(err)
+	e := req.Refusal(err)
+	req.noteError(e)
+	return e
 }
 
 // stream sends what generations yield as it comes, and sets the last. An error before the first event is
@@ -168,10 +191,7 @@ func (req *Request) stream(last **Generation, f Format) error {
 	case errors.Is(err, reply.ErrGone) || !out.Begun():
 		return err
 	default:
-		req.LogHidden(err)
-		e := req.Refusal(err)
-		req.noteError(e)
-		err = f.Failed(out, e)
+		err = f.Failed(out, req.told(err))
 	}
 	if err != nil || out.Flush() != nil {
 		return reply.ErrGone

@@ -40,8 +40,8 @@ type Generation struct {
 	before   *Generation // whose answer this one goes on with; nil: none
 }
 
-// start reserves memory for a request and submits its sequences: all of them, or none.
-func (req *Request) start(o *ask.Options, id string, src ask.Source, before *Generation) (*Generation, error) {
+// start reserves memory for a request and submits its sequences: all of them, or none. A request that is held has none.
+func (req *Request) start(o *ask.Options, id string, src ask.Source, before *Generation, held bool) (*Generation, error) {
 	m := req.Model
 	if err := m.Generates(); err != nil {
 		return nil, err
@@ -101,6 +101,10 @@ func (req *Request) start(o *ask.Options, id string, src ask.Source, before *Gen
 		g.Used.Generated, g.Used.Thought = before.Used.Generated, before.Used.Thought
 		g.Used.Pictures += before.Used.Pictures
 		g.Used.Sounds += before.Used.Sounds
+	}
+	if held {
+		req.Run.Return(tokens)
+		src.Prompts, g.Prompts, g.Used = nil, nil, Used{}
 	}
 	budgeted := src.Budget.Of(m, src.Chat)
 	for k, prompt := range src.Prompts {

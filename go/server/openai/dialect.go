@@ -14,6 +14,9 @@ import (
 // Dialect is OpenAI's dialect: its clients look at the codes of some errors.
 type Dialect struct{ answer.Plain }
 
+// codeTooLong is the code of prompts that exceed the context.
+const codeTooLong = "context_length_exceeded"
+
 func (Dialect) Refine(e *reply.Error, cause error) {
 	var long *engine.TooLongError
 	var missing *models.NotFoundError
@@ -21,7 +24,7 @@ func (Dialect) Refine(e *reply.Error, cause error) {
 	var barred *quota.ModelError
 	switch {
 	case errors.As(cause, &long):
-		e.Extra["code"] = "context_length_exceeded"
+		e.Extra["code"] = codeTooLong
 	case errors.As(cause, &over) && (over.Kind == quota.Requests || over.Kind == quota.Concurrent):
 		e.Extra = map[string]any{"type": "requests", "code": "rate_limit_exceeded"}
 	case errors.As(cause, &over):
@@ -36,7 +39,7 @@ func (Dialect) Refine(e *reply.Error, cause error) {
 // ErrorSchema tells of the codes that Refine gives.
 func (Dialect) ErrorSchema() field.Schema {
 	return answer.ErrorSchema(field.Schema{"anyOf": []field.Schema{
-		{"type": "integer", "description": "The status."}, {"enum": []string{"context_length_exceeded", "model_not_found",
+		{"type": "integer", "description": "The status."}, {"enum": []string{codeTooLong, "model_not_found",
 			"rate_limit_exceeded"}},
 	}})
 }

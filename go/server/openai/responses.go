@@ -43,7 +43,8 @@ type responsesQuery struct {
 
 	previous *history.Record // set by load
 	items    []responseItem  // of the conversation, set by load
-	before   []mcpItem       // of the output, made before the model begins
+	lists    []mcpItem       // of tools, which the output begins with
+	approved []mcpItem       // calls to make before the model begins
 	fresh    *responsesQuery // as it was before its prompt was made
 
 	limits   ToolLimits

@@ -202,11 +202,14 @@ func (q *responsesQuery) Format(g *answer.Generation) answer.Format {
 }
 
 func (f *responsesFormat) Whole(answers []answer.Answer) any {
-	got := &answers[0]
 	if !f.begun {
 		f.begun = true
 		_ = f.prepared(nil) // without a stream nothing fails
 	}
+	if len(answers) == 0 { // calls are to be made first
+		return &f.body
+	}
+	got := &answers[0]
 	for i, b := range got.Blocks {
 		status := statusCompleted
 		if i == len(got.Blocks)-1 {
@@ -566,16 +569,20 @@ func (f *responsesFormat) Close(s *reply.Stream, b *answer.Block, end *answer.En
 
 func (f *responsesFormat) End(*reply.Stream) error { return nil }
 
-// fail sets why the response failed.
-func (f *responsesFormat) fail(err *reply.Error) {
-	code, _ := err.Extra["code"].(string)
-	f.body.Status, f.body.Error = statusFailed, &responseError{cmp.Or(code, err.Kind()), err.Message}
-	if err.Status == reply.StatusCancelled {
-		f.body.Status = statusStopped
-	}
-}
-
+// Failed ends the response with an error. Where calls were made it is stored: what they did is not lost, and the client
+// can go on after it.
 func (f *responsesFormat) Failed(s *reply.Stream, err *reply.Error) error {
-	f.fail(err)
-	return f.send(s, responseEvent{Type: "response.failed", Response: &f.body})
+	code, _ := err.Extra["code"].(string)
+	kind := statusFailed
+	f.body.Status, f.body.Error = statusFailed, &responseError{cmp.Or(code, err.Kind()), err.Message}
+	switch {
+	case err.Status == reply.StatusCancelled:
+		f.body.Status = statusStopped
+	case f.Acted() && code == codeTooLong:
+		kind, f.body.Status, f.body.Incomplete = statusIncomplete, statusIncomplete, &responseIncomplete{"max_output_tokens"}
+	}
+	if f.Acted() {
+		f.put()
+	}
+	return f.send(s, responseEvent{Type: "response." + kind, Response: &f.body})
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/internal/panics"
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/history"
@@ -79,25 +80,19 @@ func (f *responsesFormat) about(s *reply.Stream, at int, it *mcpItem, kind strin
 	return f.send(s, responseEvent{Type: "response." + kind, Output: &at, ItemID: it.ID})
 }
 
-// prepared sends the items that were made before the model began.
+// prepared sends the lists of tools.
 func (f *responsesFormat) prepared(s *reply.Stream) error {
-	for i := range f.q.before {
-		it := &f.q.before[i]
+	for i := range f.q.lists {
+		it := &f.q.lists[i]
 		at, empty := len(f.body.Output), *it
-		kind, end := "mcp_call", "."+it.Status
-		if it.Type == "mcp_list_tools" {
-			kind, end, empty.Tools = it.Type, ".completed", &[]mcpTool{}
-		} else {
-			empty.Status, empty.Output, empty.Error = statusInProgress, nil, nil
-		}
+		empty.Tools = &[]mcpTool{}
 		if err := f.send(s, responseEvent{Type: "response.output_item.added", Output: &at, Item: &empty}); err != nil {
 			return err
 		}
-		if err := f.about(s, at, it, kind+".in_progress"); err != nil {
-			return err
-		}
-		if err := f.about(s, at, it, kind+end); err != nil {
-			return err
+		for _, kind := range []string{"mcp_list_tools.in_progress", "mcp_list_tools.completed"} {
+			if err := f.about(s, at, it, kind); err != nil {
+				return err
+			}
 		}
 		if err := f.done(s, at, it); err != nil {
 			return err
@@ -106,15 +101,49 @@ func (f *responsesFormat) prepared(s *reply.Stream) error {
 	return nil
 }
 
+// opens begins the items of the calls that the input approved.
+func (f *responsesFormat) opens(s *reply.Stream) error {
+	if err := f.begin(s); err != nil {
+		return err
+	}
+	for _, it := range f.q.approved {
+		at := len(f.body.Output)
+		if err := f.send(s, responseEvent{Type: "response.output_item.added", Output: &at, Item: &it}); err != nil {
+			return err
+		}
+		if err := f.about(s, at, &it, "mcp_call.in_progress"); err != nil {
+			return err
+		}
+		if err := f.place(at, &it); err != nil {
+			return err
+		}
+		f.pending = append(f.pending, pendingCall{at, it})
+	}
+	f.q.approved = nil
+	return nil
+}
+
 // goesOn reports whether a pass of the model has calls that the server makes.
 func (f *responsesFormat) goesOn() bool { return len(f.pending) > 0 }
 
-// Next makes the calls of a pass of the model, and starts the one that goes on. There is none if the client is to answer
+// Next makes the calls that the input approved, or those of a pass of the model, and starts the one that goes on. There is none if the client is to answer
 // first: functions of its own, or a call that needs its approval.
 func (f *responsesFormat) Next(ctx context.Context, s *reply.Stream) (*answer.Generation, error) {
+	if until := f.g.Opts.Until; !until.IsZero() {
+		limited, cancel := context.WithDeadlineCause(ctx, until, engine.ErrDeadline)
+		defer cancel()
+		ctx = limited
+	}
+	first := len(f.q.approved) > 0
+	if first {
+		if err := f.opens(s); err != nil {
+			return nil, err
+		}
+	}
 	if !f.goesOn() {
 		return nil, nil
 	}
+	barred := !first && f.q.calls >= f.q.mostCalls() // the model has been offered no tools, and calls some
 	pending := f.pending
 	f.pending = nil
 	for i := range pending {
@@ -131,13 +160,19 @@ func (f *responsesFormat) Next(ctx context.Context, s *reply.Stream) (*answer.Ge
 	}
 	left := -1
 	if most := f.body.MaxTokens; most != nil {
-		left = *most - f.body.Usage.Output
+		left = *most
+		if u := f.body.Usage; u != nil {
+			left -= u.Output
+		}
 	}
 	f.limited = f.limited || left == 0 && !f.handsOver
-	if f.handsOver || f.limited {
+	if f.handsOver || f.limited || barred {
 		return nil, f.complete(s)
 	}
-	q := f.q.again(left)
+	if late(ctx) {
+		return nil, engine.ErrDeadline
+	}
+	q := f.q.again(left, first)
 	for _, v := range f.body.Output {
 		item, err := readItem(v.Raw)
 		if err != nil {
@@ -155,11 +190,14 @@ func (f *responsesFormat) Next(ctx context.Context, s *reply.Stream) (*answer.Ge
 	f.mu.Lock()
 	f.g = g
 	f.mu.Unlock()
-	if ctx.Err() != nil { // meanwhile
+	if ctx.Err() != nil && !late(ctx) { // meanwhile
 		g.Cancel()
 	}
 	return g, nil
 }
+
+// Acted reports whether a call was made.
+func (f *responsesFormat) Acted() bool { return f.q.calls > 0 }
 
 // waits runs a call, and keeps a stream alive meanwhile.
 func (f *responsesFormat) waits(ctx context.Context, s *reply.Stream, unsafe func() error) error {
@@ -185,7 +223,7 @@ func (f *responsesFormat) waits(ctx context.Context, s *reply.Stream, unsafe fun
 			if gone != nil {
 				err = gone
 			}
-			if ctx.Err() != nil {
+			if ctx.Err() != nil && !late(ctx) {
 				err = reply.ErrGone
 			}
 			return err
@@ -197,30 +235,34 @@ func (f *responsesFormat) waits(ctx context.Context, s *reply.Stream, unsafe fun
 	}
 }
 
-// again is the query of the next pass of the model, which may generate so many tokens, -1: any number. A call that was
-// required has been made. The calls of a response are counted together.
-func (q *responsesQuery) again(tokens int) *responsesQuery {
+// again is the query of the next pass of the model, which may generate so many tokens, -1: any number. After the first a
+// call that was required has been made. The calls of a response are counted together.
+func (q *responsesQuery) again(tokens int, first bool) *responsesQuery {
 	next := *q.fresh
 	next.fresh, next.calls, next.items = q.fresh, q.calls, slices.Clone(q.fresh.items)
 	if tokens >= 0 {
 		next.MaxTokens = tokens
 	}
-	if next.Choice.Mode == "required" {
+	if next.Choice.Mode == "required" && !first {
 		next.Choice.Mode = "auto"
 	}
-	if q.calls < q.mostCalls() {
-		return &next
+	if q.calls >= q.mostCalls() {
+		next.withoutServers()
 	}
-	// Only the client's own tools are left.
+	return &next
+}
+
+// withoutServers leaves the model the client's own tools only.
+func (q *responsesQuery) withoutServers() {
 	names := []string{}
 	for name, t := range q.offered.names {
-		if t.server == nil && (next.Choice.Names == nil || slices.Contains(next.Choice.Names, name)) {
+		if t.server == nil && (q.Choice.Names == nil ||
+			slices.ContainsFunc(q.Choice.Names, func(n string) bool { return q.offered.full(n) == name })) {
 			names = append(names, name)
 		}
 	}
 	slices.Sort(names)
-	if next.Choice.Names = names; len(names) == 0 {
-		next.Choice.Mode, next.Choice.Names = "none", nil
+	if q.Choice.Names = names; len(names) == 0 {
+		q.Choice.Mode, q.Choice.Names = "none", nil
 	}
-	return &next
 }

@@ -3,6 +3,7 @@ package openai
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"mime"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/quern-llm/quern/go/chat"
+	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/internal/panics"
 	"github.com/quern-llm/quern/go/mcp"
 	"github.com/quern-llm/quern/go/server/answer"
@@ -287,12 +289,16 @@ func (q *responsesQuery) run(ctx context.Context, it *mcpItem) error {
 		fail(fmt.Sprintf("not called: the response has had its %d calls", q.mostCalls()))
 		return nil
 	}
-	q.calls++
 	tool := q.offered.names[ask.FlatName(it.Label, it.Name)]
 	if tool.offer == nil || tool.server.label != it.Label {
 		fail("not called: it is not among the tools of this response")
 		return nil
 	}
+	if late(ctx) {
+		fail("not called: the request's time is over")
+		return nil
+	}
+	q.calls++
 	limited, cancel := context.WithTimeout(ctx, q.limits.Time)
 	defer cancel()
 	begun := time.Now()
@@ -304,7 +310,9 @@ func (q *responsesQuery) run(ctx context.Context, it *mcpItem) error {
 	})
 	q.log(it, time.Since(begun), err)
 	switch {
-	case ctx.Err() != nil:
+	case err != nil && late(ctx):
+		fail("no answer before the request's time was over")
+	case ctx.Err() != nil && !late(ctx):
 		return ctx.Err()
 	case err != nil && limited.Err() != nil:
 		fail(fmt.Sprintf("no answer in %v", q.limits.Time))
@@ -321,6 +329,9 @@ func (q *responsesQuery) run(ctx context.Context, it *mcpItem) error {
 	}
 	return nil
 }
+
+// late reports whether a context has ended at the deadline of its request.
+func late(ctx context.Context) bool { return errors.Is(context.Cause(ctx), engine.ErrDeadline) }
 
 // cutResult returns a result of at most n bytes, and says so where it had more.
 func cutResult(text string, n int) string {
@@ -370,12 +381,34 @@ func (q *responsesQuery) load() error {
 		items = append(items, q.given[i])
 	}
 	for i := range items {
-		if it := &items[i]; it.Type == "mcp_approval_response" && find(items[:i], "mcp_approval_request", it.ApprovalID) == nil {
-			return reply.Invalid("input", "an mcp_approval_response is to %s, which no mcp_approval_request before it is",
-				field.Quote(it.ApprovalID))
+		if err := q.decides(items, i); err != nil {
+			return err
 		}
 	}
 	q.items = items
+	return nil
+}
+
+// decides checks an item of a conversation, if it is a decision about a call: the first is the one that counts.
+func (q *responsesQuery) decides(items []responseItem, i int) error {
+	it := &items[i]
+	if it.Type != "mcp_approval_response" {
+		return nil
+	}
+	asked := find(items[:i], "mcp_approval_request", it.ApprovalID)
+	given := i >= len(items)-len(q.given)
+	switch {
+	case asked == nil:
+		return reply.Invalid("input", "an mcp_approval_response is to %s, which no mcp_approval_request before it is",
+			field.Quote(it.ApprovalID))
+	case given && slices.ContainsFunc(items[:i], func(o responseItem) bool {
+		return o.Type == it.Type && o.ApprovalID == it.ApprovalID
+	}):
+		return reply.Invalid("input", "a second mcp_approval_response is to %s, which has been decided", field.Quote(it.ApprovalID))
+	case given && *it.Approve && resultOf(items, it.ApprovalID) == nil && q.offered.server(asked.Label) == nil:
+		return reply.Invalid("input", "an mcp_approval_response is to a call of the MCP server %s, which is not among the tools "+
+			"of the request", field.Quote(asked.Label))
+	}
 	return nil
 }
 
@@ -399,51 +432,28 @@ func resultOf(items []responseItem, approval string) *responseItem {
 	return nil
 }
 
-// prepare makes the calls that the input approves, and sees which lists of tools the conversation has not.
-func (q *responsesQuery) prepare(ctx context.Context) error {
+// prepare finds which calls the input approves, and which lists of tools the conversation has not.
+func (q *responsesQuery) prepare() error {
 	if err := q.load(); err != nil {
 		return err
 	}
-	for i := range q.items {
-		it := &q.items[i]
+	for _, it := range q.items[len(q.items)-len(q.given):] {
 		if it.Type != "mcp_approval_response" || !*it.Approve || resultOf(q.items, it.ApprovalID) != nil {
 			continue
 		}
-		asked := find(q.items, "mcp_approval_request", it.ApprovalID)
-		if slices.ContainsFunc(q.before, func(m mcpItem) bool { return *m.Approval == it.ApprovalID }) {
-			continue
-		}
-		call := mcpItem{ID: "mcp_" + answer.NewID(), Type: "mcp_call", Label: asked.Label, Name: asked.Name,
-			Arguments: &asked.Arguments, Approval: &asked.ID}
-		if err := q.run(ctx, &call); err != nil {
-			return err
-		}
-		q.before = append(q.before, call)
+		asked := *find(q.items, "mcp_approval_request", it.ApprovalID)
+		q.approved = append(q.approved, mcpItem{ID: "mcp_" + answer.NewID(), Type: "mcp_call", Status: statusInProgress,
+			Label: asked.Label, Name: asked.Name, Arguments: &asked.Arguments, Approval: &asked.ID})
 	}
-	var lists []mcpItem
 	for _, s := range q.offered.servers {
 		if !slices.ContainsFunc(q.items, func(it responseItem) bool { return it.Type == "mcp_list_tools" && it.Label == s.label }) {
-			lists = append(lists, s.listItem())
+			q.lists = append(q.lists, s.listItem())
 		}
 	}
-	q.before = slices.Concat(lists, q.before)
-	for i := range q.before {
-		if err := q.adds(&q.before[i]); err != nil {
-			return err
-		}
+	if q.mostCalls() <= 0 && len(q.offered.servers) > 0 {
+		q.withoutServers()
 	}
 	return nil
-}
-
-// adds adds an item that this response has made to the conversation.
-func (q *responsesQuery) adds(it any) error {
-	raw, err := reply.Encode(it)
-	if err != nil {
-		return err
-	}
-	item, err := readItem(raw)
-	q.items = append(q.items, item)
-	return err
 }
 
 // converse adds items to a conversation. A call that needed an approval is there once that has been decided, with what came
@@ -456,16 +466,18 @@ func converse(t *ask.Transcript, items []responseItem) {
 		case "mcp_approval_response":
 			asked := find(items, "mcp_approval_request", it.ApprovalID)
 			result := resultOf(items, it.ApprovalID)
-			if asked == nil || decided[asked.ID] || *it.Approve && result == nil {
+			if asked == nil || decided[asked.ID] {
 				continue
 			}
 			decided[asked.ID] = true
 			t.Call(asked.ID, ask.FlatName(asked.Label, asked.Name), asked.Arguments)
-			if *it.Approve {
-				t.Result(asked.ID, chat.Part{Text: result.result})
-			} else {
-				t.Result(asked.ID, chat.Part{Text: cmp.Or(it.Reason, "the user refused the call")})
+			text := cmp.Or(it.Reason, "the user refused the call")
+			if *it.Approve && result != nil {
+				text = result.result
+			} else if *it.Approve {
+				text = "error: the call was not made"
 			}
+			t.Result(asked.ID, chat.Part{Text: text})
 		case "mcp_call":
 			if it.ApprovalID != "" && decided[it.ApprovalID] {
 				continue

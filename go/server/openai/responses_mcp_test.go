@@ -217,6 +217,7 @@ func TestResponsesCallMCP(t *testing.T) {
 		{"again", mcpTool, "", "mcp_list_tools 5; mcp_call greet completed Hello Ann; mcp_call greet completed Hello Ann; mcp_call greet completed Hello Ann; message So it is done."},
 		{"again", mcpTool, `,"max_tool_calls":1`, "mcp_list_tools 5; mcp_call greet completed Hello Ann; message So it is done."},
 		{"twice", mcpTool, `,"max_tool_calls":1`, "mcp_list_tools 5; mcp_call greet completed Hello Ann; mcp_call look failed mcp_protocol_error not called: the response has had its 1 calls; message So it is done."},
+		{"greet", mcpTool, `,"max_tool_calls":0`, "mcp_list_tools 5; message <tool_call>\n{\"name\": \"door__greet\", \"arguments\": {\"name\": \"Ann\"}}\n</tool_call>"},
 		{"greet", mcpTool, `,"tool_choice":"required"`, "mcp_list_tools 5; mcp_call greet completed Hello Ann; message So it is done."},
 		{"greet", `{"type":"mcp","server_label":"door"}`, "", "mcp_list_tools 5; mcp_approval_request greet"},
 		{"look", `{"type":"mcp","server_label":"door","require_approval":{"never":{"read_only":true}}}`, "", "mcp_list_tools 5; mcp_call look completed Hello Ann; message So it is done."},
@@ -292,15 +293,28 @@ func TestResponsesApproveMCP(t *testing.T) {
 			`","approve":` + approve + `}]` + more + `}`
 	}
 	after := `,"previous_response_id":"` + first.ID + `"`
+	second := strings.Replace(decide("true", after), `"approve":true}`, `"approve":true},{"type":"mcp_approval_response","approval_request_id":"`+request.ID+`","approve":false}`, 1)
+	s.Refused(path, second, 400, "input") // both in one input
+	// What the request does not offer is refused, and what is wrong with a request is said before a call is made.
+	s.Refused(path, strings.Replace(decide("true", after), asks, "", 1), 400, "input")
+	s.Refused(path, decide("true", after+`,"include":["x"]`), 400, "include")
+	s.Refused(path, decide("true", after+`,"text":{"format":{"type":"json_schema","name":"x","schema":{"type":"nothing"}}}`), 400, "text")
+	if n := d.greeted.Load(); n != 0 {
+		t.Errorf("%d calls for requests that were refused", n)
+	}
 	if r := fake.Post[agentResponse](s, path, decide("false", after)); r.shown() != "message So it is done." || d.greeted.Load() != 0 {
 		t.Errorf("refused: %s, %d calls", r.shown(), d.greeted.Load())
 	}
-	second := fake.Post[agentResponse](s, path, decide("true", after))
-	if second.shown() != "mcp_call greet completed Hello Ann; message So it is done." || second.Output[0].Approval != request.ID || d.greeted.Load() != 1 {
-		t.Errorf("approved: %s, %d calls", second.shown(), d.greeted.Load())
+	answer := fake.Post[agentResponse](s, path, decide("true", after))
+	if answer.shown() != "mcp_call greet completed Hello Ann; message So it is done." || answer.Output[0].Approval != request.ID || d.greeted.Load() != 1 {
+		t.Errorf("approved: %s, %d calls", answer.shown(), d.greeted.Load())
+	}
+	// Nor may it be decided again.
+	for _, approve := range []string{"true", "false"} {
+		s.Refused(path, decide(approve, `,"previous_response_id":"`+answer.ID+`"`), 400, "input")
 	}
 	// It is not called again where the conversation goes on.
-	third := fake.Post[agentResponse](s, path, `{"input":"and?","temperature":0,"tools":[`+asks+`],"previous_response_id":"`+second.ID+`"}`)
+	third := fake.Post[agentResponse](s, path, `{"input":"and?","temperature":0,"tools":[`+asks+`],"previous_response_id":"`+answer.ID+`"}`)
 	if third.shown() != "message Nothing to do." || d.greeted.Load() != 1 {
 		t.Errorf("after that: %s, %d calls", third.shown(), d.greeted.Load())
 	}
@@ -313,6 +327,38 @@ func TestResponsesApproveMCP(t *testing.T) {
 	if r := fake.Post[agentResponse](s, path, strings.Replace(items, `"type":"mcp",`, `"type":"mcp","allowed_tools":["look"],`, 1)); !strings.Contains(r.shown(),
 		"mcp_call greet failed mcp_protocol_error not called") || d.greeted.Load() != 2 {
 		t.Errorf("not offered: %s", r.shown())
+	}
+	var kinds []string
+	for _, data := range s.NamedEvents(path, decide("true", after+`,"stream":true`)) {
+		kinds = append(kinds, strings.TrimPrefix(fake.Parse[struct{ Type string }](t, []byte(data)).Type, "response."))
+	}
+	if text := strings.Join(kinds, " "); !strings.HasPrefix(text, "created in_progress output_item.added mcp_call.in_progress mcp_call.completed output_item.done output_item.added") ||
+		!strings.HasSuffix(text, " completed") || d.greeted.Load() != 3 {
+		t.Errorf("%d calls, the events are %s", d.greeted.Load(), text)
+	}
+	// In the background the response is there while the call runs.
+	wait := fake.Post[agentResponse](s, path, agentBody("wait", asks, ""))
+	body := strings.Replace(decide("true", `,"background":true,"previous_response_id":"`+wait.ID+`"`), request.ID, wait.Output[1].ID, 1)
+	for _, more := range []string{"", `,"stream":true`} {
+		begun, id := d.ended.Load(), ""
+		if more == "" {
+			id = fake.Post[agentResponse](s, path, body).ID
+		} else {
+			for line := range s.Lines("POST", path, strings.TrimSuffix(body, "}")+more+"}") {
+				if _, rest, ok := strings.Cut(line, `"id":"resp_`); ok && id == "" {
+					id = "resp_" + rest[:strings.Index(rest, `"`)]
+				}
+				if strings.Contains(line, "mcp_call.in_progress") {
+					break
+				}
+			}
+		}
+		d.awaits(t)
+		if r := fake.Parse[agentResponse](t, s.Get(path+"/"+id)); r.Status != "in_progress" {
+			t.Errorf("in the background: %s", r.Status)
+		}
+		s.Do("POST", path+"/"+id+"/cancel", "")
+		fake.Eventually(t, "the call ends", func() bool { return d.ended.Load() > begun })
 	}
 	s.Refused(path, decide("true", ""), 400, "input")
 	s.Refused(path, `{"input":[{"type":"mcp_approval_response","approval_request_id":"x"}]}`, 400, "input")
@@ -364,6 +410,53 @@ func TestResponsesMCPFails(t *testing.T) {
 		strings.Contains(string(b), doorKey) || strings.Contains(string(b), d.web.URL) {
 		t.Errorf("dead: %d %s", status, b)
 	}
+}
+
+// What goes wrong after a call ends the response, which has the call, and is stored; the status is not one after which
+// clients send the request again.
+func TestResponsesMCPKeepCalls(t *testing.T) {
+	t.Parallel()
+	_, box := openDoor(t)
+	s := agent(t, box, server.Config{})
+	const path = "/v1/responses"
+	type broken struct {
+		agentResponse
+		Error *struct{ Code, Message string }
+	}
+	check := func(name string, r broken, status, code, output string) {
+		t.Helper()
+		if r.Status != status || r.Error == nil || r.Error.Code != code || len(r.Output) != 2 || !strings.HasPrefix(r.shown(), "mcp_list_tools 5; mcp_call "+output) ||
+			r.Usage.Total == 0 || r.Usage.Total != r.Usage.Input+r.Usage.Output {
+			t.Errorf("%s: %s %+v %+v %.200s", name, r.Status, r.Error, r.Usage, r.shown())
+		}
+	}
+	everyWay := func(name, input, more, status, code, output string) {
+		t.Helper()
+		whole := fake.Post[broken](s, path, agentBody(input, mcpTool, more))
+		check(name, whole, status, code, output)
+		check(name+", stored", fake.Parse[broken](t, s.Get(path+"/"+whole.ID)), status, code, output)
+		events := s.NamedEvents(path, agentBody(input, mcpTool, more+`,"stream":true`))
+		last := fake.Parse[struct {
+			Type     string
+			Response broken
+		}](t, []byte(events[len(events)-1]))
+		check(name+", a stream", last.Response, status, code, output)
+		if last.Type != "response."+status {
+			t.Errorf("%s: a stream ends with %s", name, last.Type)
+		}
+		check(name+", a stream, stored", fake.Parse[broken](t, s.Get(path+"/"+last.Response.ID)), status, code, output)
+		id := fake.Post[broken](s, path, agentBody(input, mcpTool, more+`,"background":true`)).ID
+		var r broken
+		fake.Eventually(t, "the response ends", func() bool {
+			r = fake.Parse[broken](t, s.Get(path+"/"+id))
+			return r.Status != "in_progress"
+		})
+		check(name+", in the background", r, status, code, output)
+	}
+	// A result that fills the context.
+	everyWay("full", "long", "", "incomplete", "context_length_exceeded", "long completed ééé")
+	// A call that outlives its request's time.
+	everyWay("late", "wait", `,"deadline_ms":1500`, "failed", "timeout_error", "wait failed mcp_protocol_error no answer before the request's time was over")
 }
 
 // What a request may not say of MCP servers.

@@ -32,11 +32,15 @@ func (s *API) createResponse(req *answer.Request) error {
 		if err := mayCall(req); err != nil {
 			return err
 		}
-		if err := q.prepare(req.Context()); err != nil {
-			return err
-		}
 	}
-	g, err := req.Begin(q, "resp_")
+	if err := q.prepare(); err != nil {
+		return err
+	}
+	begin := req.Begin
+	if len(q.approved) > 0 {
+		begin = req.Hold // until they are made
+	}
+	g, err := begin(q, "resp_")
 	if err != nil {
 		return err
 	}
@@ -72,10 +76,7 @@ func (s *API) inBackground(req *answer.Request, q *responsesQuery, g *answer.Gen
 		if err := models.Guard(g.Name, nil, func() error { return f.run(ctx) }); err != nil { // it would end the process
 			f.cancel()
 			req.LogHidden(err)
-			f.fail(req.Refusal(err))
-			if f.log != nil {
-				_ = f.send(nil, responseEvent{Type: "response.failed", Response: &f.body}) // is logged if there is no memory, too
-			}
+			_ = f.Failed(nil, req.Refusal(err)) // is logged if there is no memory, too
 		}
 		s.Stored.Update(r, func(r *history.Record) { r.Body, r.Cancel = f.body, nil })
 		if f.log != nil {

@@ -218,6 +218,7 @@ func (s *Site) Lines(method, path, body string) <-chan string {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	req.Header.Set("Content-Type", "application/json") // without which no tool is called
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		s.t.Fatal(err)
