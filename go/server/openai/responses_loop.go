@@ -126,8 +126,8 @@ func (f *responsesFormat) opens(s *reply.Stream) error {
 // goesOn reports whether a pass of the model has calls that the server makes.
 func (f *responsesFormat) goesOn() bool { return len(f.pending) > 0 }
 
-// Next makes the calls that the input approved, or those of a pass of the model, and starts the one that goes on. There is none if the client is to answer
-// first: functions of its own, or a call that needs its approval.
+// Next makes the calls that the input approved, or those of a pass of the model, and starts the one that goes on. There is
+// none if the client is to answer first: functions of its own, or a call that needs its approval.
 func (f *responsesFormat) Next(ctx context.Context, s *reply.Stream) (*answer.Generation, error) {
 	if until := f.g.Opts.Until; !until.IsZero() {
 		limited, cancel := context.WithDeadlineCause(ctx, until, engine.ErrDeadline)
@@ -143,7 +143,7 @@ func (f *responsesFormat) Next(ctx context.Context, s *reply.Stream) (*answer.Ge
 	if !f.goesOn() {
 		return nil, nil
 	}
-	barred := !first && f.q.calls >= f.q.mostCalls() // the model has been offered no tools, and calls some
+	barred := !first && f.q.calls >= f.q.mostCalls() // the model was offered none, and calls some: it must not go on so
 	pending := f.pending
 	f.pending = nil
 	for i := range pending {

@@ -15,15 +15,18 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gin-gonic/gin"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/mcp"
 	"github.com/quern-llm/quern/go/scripted"
 	"github.com/quern-llm/quern/go/server"
+	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/batch"
 	"github.com/quern-llm/quern/go/server/internal/fake"
 	"github.com/quern-llm/quern/go/server/openai"
+	"github.com/quern-llm/quern/go/server/quota"
 )
 
 // A door is an MCP server, with what was done to it.
@@ -216,6 +219,7 @@ func TestResponsesCallMCP(t *testing.T) {
 		{"greet", strings.Replace(mcpTool, `"type"`, `"allowed_tools":["greet"],"type"`, 1), "", "mcp_list_tools 1; mcp_call greet completed Hello Ann; message So it is done."},
 		{"again", mcpTool, "", "mcp_list_tools 5; mcp_call greet completed Hello Ann; mcp_call greet completed Hello Ann; mcp_call greet completed Hello Ann; message So it is done."},
 		{"again", mcpTool, `,"max_tool_calls":1`, "mcp_list_tools 5; mcp_call greet completed Hello Ann; message So it is done."},
+		{"again", mcpTool + "," + own, `,"max_tool_calls":1`, "mcp_list_tools 5; mcp_call greet completed Hello Ann; function_call own"},
 		{"twice", mcpTool, `,"max_tool_calls":1`, "mcp_list_tools 5; mcp_call greet completed Hello Ann; mcp_call look failed mcp_protocol_error not called: the response has had its 1 calls; message So it is done."},
 		{"greet", mcpTool, `,"max_tool_calls":0`, "mcp_list_tools 5; message <tool_call>\n{\"name\": \"door__greet\", \"arguments\": {\"name\": \"Ann\"}}\n</tool_call>"},
 		{"greet", mcpTool, `,"tool_choice":"required"`, "mcp_list_tools 5; mcp_call greet completed Hello Ann; message So it is done."},
@@ -305,16 +309,16 @@ func TestResponsesApproveMCP(t *testing.T) {
 	if r := fake.Post[agentResponse](s, path, decide("false", after)); r.shown() != "message So it is done." || d.greeted.Load() != 0 {
 		t.Errorf("refused: %s, %d calls", r.shown(), d.greeted.Load())
 	}
-	answer := fake.Post[agentResponse](s, path, decide("true", after))
-	if answer.shown() != "mcp_call greet completed Hello Ann; message So it is done." || answer.Output[0].Approval != request.ID || d.greeted.Load() != 1 {
-		t.Errorf("approved: %s, %d calls", answer.shown(), d.greeted.Load())
+	made := fake.Post[agentResponse](s, path, decide("true", after))
+	if made.shown() != "mcp_call greet completed Hello Ann; message So it is done." || made.Output[0].Approval != request.ID || d.greeted.Load() != 1 {
+		t.Errorf("approved: %s, %d calls", made.shown(), d.greeted.Load())
 	}
 	// Nor may it be decided again.
 	for _, approve := range []string{"true", "false"} {
-		s.Refused(path, decide(approve, `,"previous_response_id":"`+answer.ID+`"`), 400, "input")
+		s.Refused(path, decide(approve, `,"previous_response_id":"`+made.ID+`"`), 400, "input")
 	}
 	// It is not called again where the conversation goes on.
-	third := fake.Post[agentResponse](s, path, `{"input":"and?","temperature":0,"tools":[`+asks+`],"previous_response_id":"`+answer.ID+`"}`)
+	third := fake.Post[agentResponse](s, path, `{"input":"and?","temperature":0,"tools":[`+asks+`],"previous_response_id":"`+made.ID+`"}`)
 	if third.shown() != "message Nothing to do." || d.greeted.Load() != 1 {
 		t.Errorf("after that: %s, %d calls", third.shown(), d.greeted.Load())
 	}
@@ -430,7 +434,7 @@ func TestResponsesMCPKeepCalls(t *testing.T) {
 			t.Errorf("%s: %s %+v %+v %.200s", name, r.Status, r.Error, r.Usage, r.shown())
 		}
 	}
-	everyWay := func(name, input, more, status, code, output string) {
+	everyWay := func(name, input, more, status, code, output string) string {
 		t.Helper()
 		whole := fake.Post[broken](s, path, agentBody(input, mcpTool, more))
 		check(name, whole, status, code, output)
@@ -452,11 +456,64 @@ func TestResponsesMCPKeepCalls(t *testing.T) {
 			return r.Status != "in_progress"
 		})
 		check(name+", in the background", r, status, code, output)
+		return whole.ID
 	}
 	// A result that fills the context.
 	everyWay("full", "long", "", "incomplete", "context_length_exceeded", "long completed ééé")
+	asks := `{"type":"mcp","server_label":"door"}`
+	first := fake.Post[agentResponse](s, path, agentBody("long", asks, ""))
+	full := fake.Post[agentResponse](s, path, `{"tools":[`+asks+`],"previous_response_id":"`+first.ID+
+		`","input":[{"type":"mcp_approval_response","approval_request_id":"`+first.Output[1].ID+`","approve":true}]}`)
+	if stored := fake.Parse[agentResponse](t, s.Get(path+"/"+full.ID)); full.Status != "incomplete" || stored.shown() != full.shown() ||
+		!strings.HasPrefix(full.shown(), "mcp_call long completed é") {
+		t.Errorf("approved: %s %.200s, stored is %.200s", full.Status, full.shown(), stored.shown())
+	}
 	// A call that outlives its request's time.
-	everyWay("late", "wait", `,"deadline_ms":1500`, "failed", "timeout_error", "wait failed mcp_protocol_error no answer before the request's time was over")
+	id := everyWay("late", "wait", `,"deadline_ms":1500`, "failed", "timeout_error", "wait failed mcp_protocol_error no answer before the request's time was over")
+	if r := fake.Post[agentResponse](s, path, `{"input":"and?","temperature":0,"tools":[`+mcpTool+`],"previous_response_id":"`+id+`"}`); r.shown() != "message Nothing to do." {
+		t.Errorf("after one that failed: %s", r.shown())
+	}
+}
+
+// A quota that a pass has spent ends the response after its calls, and refuses a request before the calls that it approves.
+func TestResponsesMCPQuota(t *testing.T) {
+	t.Parallel()
+	d, box := openDoor(t)
+	account := quota.New(quota.Limits{Day: quota.Amounts{Input: 5500, Output: 40}}, nil)
+	s := agent(t, box, server.Config{Caller: func(*gin.Context) answer.Caller { return answer.Caller{Owner: "ann", Account: account} }})
+	const path, asks = "/v1/responses", `{"type":"mcp","server_label":"door"}`
+	approval := func(tool string) string {
+		first := fake.Post[agentResponse](s, path, agentBody(tool, asks, ""))
+		return `{"temperature":0,"tools":[` + asks + `],"previous_response_id":"` + first.ID +
+			`","input":[{"type":"mcp_approval_response","approval_request_id":"` + first.Output[1].ID + `","approve":true}]}`
+	}
+	approve, greets := approval("long"), approval("greet")
+	input := account.Usage().Sum(quota.Day).Input
+	full := fake.Post[agentResponse](s, path, approve) // whose result is more than the quota has
+	if stored := fake.Parse[agentResponse](t, s.Get(path+"/"+full.ID)); full.Status != "failed" || stored.shown() != full.shown() ||
+		!strings.HasPrefix(full.shown(), "mcp_call long completed é") {
+		t.Errorf("%s %.200s, stored is %.200s", full.Status, full.shown(), stored.shown())
+	}
+	if again := account.Usage().Sum(quota.Day).Input; again != input {
+		t.Errorf("a prompt that was not computed counts %d tokens", again-input)
+	}
+	wide := strings.Replace(greets, `{"temperature"`, `{"instructions":"`+strings.Repeat("x y z ", 400)+`","temperature"`, 1)
+	if status, b, _ := s.Do("POST", path, wide); status != 429 || !strings.Contains(string(b), "are left") || d.greeted.Load() != 0 {
+		t.Errorf("a prompt beyond the quota: %d %.200s, %d calls", status, b, d.greeted.Load())
+	}
+	spent := fake.Post[struct {
+		agentResponse
+		Error struct{ Code string }
+	}](s, path, agentBody("greet", mcpTool, ""))
+	if spent.Status != "failed" || spent.Error.Code != "rate_limit_exceeded" || spent.shown() != "mcp_list_tools 5; mcp_call greet completed Hello Ann" || d.greeted.Load() != 1 {
+		t.Errorf("%s %+v %s, %d calls", spent.Status, spent.Error, spent.shown(), d.greeted.Load())
+	}
+	if status, b, _ := s.Do("POST", path, greets); status != 429 {
+		t.Errorf("%d %.200s, want 429", status, b)
+	}
+	if d.greeted.Load() != 1 {
+		t.Errorf("%d calls", d.greeted.Load())
+	}
 }
 
 // What a request may not say of MCP servers.
