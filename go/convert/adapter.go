@@ -161,7 +161,8 @@ func (a *Adapter) pairs(magnitudes bool) (map[string]*pair, uint64, error) {
 			p.b = t
 		}
 	}
-	for name, p := range all {
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		p := all[name]
 		if p.a == nil || p.b == nil {
 			return nil, 0, fmt.Errorf("%s: of %q there is only one of lora_A and lora_B", a.path(), name)
 		}
