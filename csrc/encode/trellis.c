@@ -42,11 +42,11 @@ struct trellis_book {
 enum { BOOK_1, BOOK_2, BOOK_3, BOOK_4_LOW, BOOK_4_HIGH, BOOKS };
 
 static struct trellis_book books[BOOKS] = {
-	[BOOK_1] = {8, 0, 8192, 128},
-	[BOOK_2] = {8, 0, 65536, 512},
-	[BOOK_3] = {8, 0, 65536, 512, 1},
-	[BOOK_4_LOW] = {4, 0, 32768, 512},
-	[BOOK_4_HIGH] = {4, 32768, 32768, 512},
+	[BOOK_1] = {.dims = 8, .size = 8192, .clusters = 128},
+	[BOOK_2] = {.dims = 8, .size = 65536, .clusters = 512},
+	[BOOK_3] = {.dims = 8, .size = 65536, .clusters = 512, .sizes = 1},
+	[BOOK_4_LOW] = {.dims = 4, .size = 32768, .clusters = 512},
+	[BOOK_4_HIGH] = {.dims = 4, .first = 32768, .size = 32768, .clusters = 512},
 };
 
 static void list_values(struct trellis_book *b)
