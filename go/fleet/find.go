@@ -31,15 +31,11 @@ func findModels(dir string) ([]found, error) {
 			if file := modelIn(path); file != "" {
 				all = append(all, found{e.Name(), file})
 			}
-		case isModel(e.Name()):
+		case gguf.IsModel(e.Name()):
 			all = append(all, found{strings.TrimSuffix(e.Name(), ".gguf"), path})
 		}
 	}
 	return all, nil
-}
-
-func isModel(file string) bool {
-	return strings.HasSuffix(file, ".gguf") && !gguf.IsProjector(file) && !strings.HasPrefix(file, ".")
 }
 
 // modelIn returns the model's file in a folder of its own: where there are several that in shards, or else the first; empty

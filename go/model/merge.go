@@ -149,7 +149,7 @@ type mergedPart struct {
 	rank    int
 	numbers []float32 // [row][rank]
 	vectors []float32 // [matrix][rank][in]
-	gained            // where it has magnitudes; scale is without by then
+	gained            // where it has magnitudes: rows of B A are multiplied by their gain as well
 	times   float32   // of the adapter
 }
 
@@ -195,10 +195,8 @@ func (m *merger) row(y, sum []float32, r int) error {
 		return err
 	}
 	var own []float32 // the row without adapters
-	for _, p := range m.parts {
-		if p.share != nil && own == nil {
-			own = slices.Clone(y)
-		}
+	if slices.ContainsFunc(m.parts, func(p mergedPart) bool { return p.share != nil }) {
+		own = slices.Clone(y)
 	}
 	for _, p := range m.parts {
 		clear(sum)

@@ -57,9 +57,9 @@ const mostInstances = 128
 // inside is the path at which e itself has predictions: gin's paths cannot have the colon of Vertex AI's own.
 const inside = "/predict"
 
-// Handler adds predictions to e, whose other routes have a prefix, and returns a handler of what Vertex AI asks and of all else that
-// e answers. A prediction is authorized and logged as other requests are, and so is each of its requests, which go through
-// all of e with the headers of the whole, width of them at a time.
+// Handler adds predictions to e, whose other routes have a prefix, and returns a handler of what Vertex AI asks and of all
+// else that e answers. A prediction is authorized and logged as other requests are, and so is each of its requests, which go
+// through all of e with the headers of the whole, width of them at a time.
 func (v *Vertex) Handler(e *gin.Engine, prefix string, width int) (http.Handler, error) {
 	formats := map[string]string{}
 	predict, probe := slices.Contains(host.Probes, strings.TrimPrefix(v.Predict, prefix)), v.Health == v.Predict
@@ -127,8 +127,8 @@ func camel(path string) string {
 	return strings.Join(words, "")
 }
 
-// answerPrediction answers a prediction: the answers to its requests in their order, errors among them. If all fail, so does it, as the
-// first of them.
+// answerPrediction answers a prediction: the answers to its requests in their order, errors among them. If all fail, so does
+// it, as the first of them.
 func answerPrediction(c *gin.Context, e *gin.Engine, formats map[string]string, prefix string, width int) {
 	refuse := func(status int, format string, args ...any) {
 		c.AbortWithStatusJSON(status, (&reply.Error{Status: status, Message: fmt.Sprintf(format, args...)}).Body())

@@ -39,19 +39,8 @@ func TestQuantizeMethod(t *testing.T) {
 	quantize("gptq", gptq...)
 	quantize("again", append(gptq, "--calibration-memory", "4M", "-t", "1")...)
 	said := succeed(t, "compare", "--json", "-c", "128", "--chunks", "10", "-f", heldOut, in, path("fast"), path("search"), path("gptq"))
-	var got struct {
-		Models []struct {
-			Divergence *struct {
-				KLD struct {
-					Value float64 `json:"value"`
-				} `json:"kld"`
-			} `json:"divergence"`
-		} `json:"models"`
-	}
-	if err := json.Unmarshal([]byte(said), &got); err != nil || len(got.Models) != 4 {
-		t.Fatalf("%v: %s", err, said)
-	}
-	fast, search, corrected := got.Models[1].Divergence.KLD.Value, got.Models[2].Divergence.KLD.Value, got.Models[3].Divergence.KLD.Value
+	kld := divergences(t, said, 3)
+	fast, search, corrected := kld[0], kld[1], kld[2]
 	t.Logf("a divergence of %.5f, searched %.5f, corrected %.5f", fast, search, corrected)
 	if !(corrected < 0.8*fast && corrected < search) {
 		t.Errorf("a divergence of %.5f, searched %.5f, corrected %.5f", fast, search, corrected)
@@ -76,6 +65,27 @@ func TestQuantizeMethod(t *testing.T) {
 	if _, err := os.Stat(no); err == nil {
 		t.Error("a file is left")
 	}
+}
+
+// divergences returns those of the models but the first, n of them, of what "quern compare --json" said.
+func divergences(t *testing.T, said string, n int) (all []float64) {
+	t.Helper()
+	var got struct {
+		Models []struct {
+			Divergence *struct {
+				KLD struct {
+					Value float64 `json:"value"`
+				} `json:"kld"`
+			} `json:"divergence"`
+		} `json:"models"`
+	}
+	if err := json.Unmarshal([]byte(said), &got); err != nil || len(got.Models) != n+1 {
+		t.Fatalf("%v: %s", err, said)
+	}
+	for _, m := range got.Models[1:] {
+		all = append(all, m.Divergence.KLD.Value)
+	}
+	return all
 }
 
 func weightsOf(t *testing.T, path string) []gguf.Tensor {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"testing"
@@ -55,22 +54,7 @@ func TestQuantizeTrellis(t *testing.T) {
 	}
 	files = append(files, path("plain"))
 	said := succeed(t, append([]string{"compare", "--json", "-c", "128", "--chunks", "10", "-f", heldOut}, files...)...)
-	var got struct {
-		Models []struct {
-			Divergence *struct {
-				KLD struct {
-					Value float64 `json:"value"`
-				} `json:"kld"`
-			} `json:"divergence"`
-		} `json:"models"`
-	}
-	if err := json.Unmarshal([]byte(said), &got); err != nil || len(got.Models) != 6 {
-		t.Fatalf("%v: %s", err, said)
-	}
-	var kld []float64
-	for _, m := range got.Models[1:] {
-		kld = append(kld, m.Divergence.KLD.Value)
-	}
+	kld := divergences(t, said, 5)
 	t.Logf("%v without importance and search: %.5f, %.5f", names, kld[:4], kld[4])
 	if !(kld[0] > kld[1] && kld[1] > kld[2] && kld[2] > kld[3] && kld[4] > kld[1]) {
 		t.Errorf("divergences %.5f of %v, %.5f of IQ2_KT without importance", kld[:4], names, kld[4])

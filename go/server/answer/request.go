@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"mime"
 	"net/http"
 	"time"
 
@@ -152,6 +153,22 @@ func (r *Request) OfOtherSite() bool {
 	asked := *r.HTTP.Request
 	asked.Method = http.MethodPost // others are taken to change nothing
 	return http.NewCrossOriginProtection().Check(&asked) != nil
+}
+
+// MayCallTools refuses what could make a browser call tools for a page of another origin, whichever the server allows
+// otherwise: a tool may do anything. That the body has to be JSON keeps the forms of such pages out even where a browser says
+// nothing of its origin. do is what such a page may not, and since is added to why the body has to be JSON.
+func (req *Request) MayCallTools(do, since string) error {
+	if req.OfOtherSite() {
+		return &reply.Error{Status: http.StatusForbidden,
+			Message: "a page of another origin may not " + do + ", only the server's own page and programs may"}
+	}
+	kind := req.HTTP.GetHeader("Content-Type")
+	if plain, _, err := mime.ParseMediaType(kind); err != nil || plain != "application/json" {
+		return &reply.Error{Status: http.StatusUnsupportedMediaType,
+			Message: fmt.Sprintf("the body has the type %s, want application/json%s", field.Quote(kind), since)}
+	}
+	return nil
 }
 
 // Send answers with a value as JSON.

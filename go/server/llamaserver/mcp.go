@@ -5,7 +5,6 @@ import (
 	stdjson "encoding/json"
 	"errors"
 	"fmt"
-	"mime"
 	"net/http"
 	"time"
 
@@ -101,20 +100,13 @@ func (a callArguments) Schema() field.Schema {
 	return field.Schema{"type": []string{"object", "string"}}
 }
 
-// callTool calls a tool. Pages of other origins may not, whichever the server allows otherwise: a tool may do anything.
-// That the body has to be JSON keeps the forms of such pages out even where a browser says nothing of its origin.
+// callTool calls a tool.
 func (s *API) callTool(req *answer.Request) error {
 	if s.Tools == nil {
 		return errNoTools
 	}
-	if req.OfOtherSite() {
-		return &reply.Error{Status: http.StatusForbidden,
-			Message: "a page of another origin may not call tools, only the server's own page and programs may"}
-	}
-	if kind, _, err := mime.ParseMediaType(req.HTTP.GetHeader("Content-Type")); err != nil || kind != "application/json" {
-		return &reply.Error{Status: http.StatusUnsupportedMediaType,
-			Message: fmt.Sprintf("the body has the type %s, want application/json",
-				field.Quote(req.HTTP.GetHeader("Content-Type")))}
+	if err := req.MayCallTools("call tools", ""); err != nil {
+		return err
 	}
 	q := newMCPQuery(nil)
 	if err := req.Read(q); err != nil {

@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"mime"
-	"net/http"
 	"slices"
 	"time"
 
@@ -207,23 +205,13 @@ func (l *responseTools) server(label string) *mcpServer {
 	return nil
 }
 
-// mayCall refuses requests of batches, and what could make a browser call tools for a page: a page of another origin, and the bodies of forms, which
-// such pages can send where the browser says nothing of them.
+// mayCall refuses requests of batches, and those that a page of another origin may have sent.
 func mayCall(req *answer.Request) error {
 	if req.Caller.Background { // whose requests are sent again after the server has ended, and calls would be made again
 		return reply.Invalid("tools", "a request of a batch may not have tools of the type mcp, which would be called again "+
 			"whenever it is sent again")
 	}
-	if req.OfOtherSite() {
-		return &reply.Error{Status: http.StatusForbidden,
-			Message: "a page of another origin may not have tools called, only the server's own page and programs may"}
-	}
-	if kind, _, err := mime.ParseMediaType(req.HTTP.GetHeader("Content-Type")); err != nil || kind != "application/json" {
-		return &reply.Error{Status: http.StatusUnsupportedMediaType,
-			Message: fmt.Sprintf("the body has the type %s, want application/json, since it has tools of the type mcp",
-				field.Quote(req.HTTP.GetHeader("Content-Type")))}
-	}
-	return nil
+	return req.MayCallTools("have tools called", ", since it has tools of the type mcp")
 }
 
 // An mcpItem is an item of the output about an MCP server.
