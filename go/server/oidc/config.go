@@ -6,6 +6,7 @@
 package oidc
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/netip"
@@ -74,12 +75,24 @@ func ReadConfig(path string, parse func(words []string) error) (c Config, err er
 		return c, fmt.Errorf("%s: more than %d KiB, want a JSON file of issuers", path, maxConfig>>10)
 	}
 	if err := json.Unmarshal(data, &c, json.RejectUnknownMembers(true)); err != nil {
-		return c, fmt.Errorf("%s: %w", path, err)
+		return c, fmt.Errorf("%s: %w", path, misread(err))
 	}
 	if err := c.check(parse); err != nil {
 		return c, fmt.Errorf("%s: %w", path, err)
 	}
 	return c, nil
+}
+
+// misread says what of a file is not as it has to be, in its own words and not Go's.
+func misread(err error) error {
+	wrong := (*json.SemanticError)(nil)
+	switch {
+	case !errors.As(err, &wrong):
+		return err
+	case errors.Is(err, json.ErrUnknownName):
+		return fmt.Errorf("%q is not known; see the documentation for what there is", wrong.JSONPointer)
+	}
+	return fmt.Errorf("%q is of the wrong type: %s", wrong.JSONPointer, wrong.JSONKind)
 }
 
 // check refuses what cannot be meant, and sets what was left out.

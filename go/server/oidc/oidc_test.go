@@ -299,6 +299,8 @@ func TestConfig(t *testing.T) {
 		{one(`,"grants":[{"key":"name=x"}]`), "name= is of one key"},
 		{`{"issuers":[{"issuer":"https://a.example","audiences":["a"]},{"issuer":"https://b.example","audiences":["a"]}]}`, "want each once"},
 		{strings.Repeat(" ", maxConfig) + one(""), "more than 1024 KiB"},
+		{`{"issuers":[{"url":"https://a.example"}]}`, `"/issuers/0/url" is not known`},
+		{`{"issuers":7}`, `"/issuers" is of the wrong type: number`},
 	} {
 		_, err := config(t, test.text)
 		if (err == nil) != (test.want == "") || err != nil && (!strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "\n")) {
