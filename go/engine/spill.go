@@ -169,11 +169,12 @@ func (s *spill) put(ctx context.Context, p *kvcache.Page) error {
 	return err
 }
 
-// release undoes the hold of a page.
+// release undoes the hold of a page. A request may be waiting for its units, and none running that would wake the loop.
 func (s *spill) release(p *kvcache.Page) {
 	s.l.mu.Lock()
 	s.l.tree.Release(p)
 	s.l.mu.Unlock()
+	s.l.nudge()
 }
 
 // usable reports whether pages may be written now.

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quern-llm/quern/go/diskcache"
+	"github.com/quern-llm/quern/go/kvcache"
 )
 
 // diskLoop opens a loop with a store in a folder, which always restores what it can.
@@ -331,6 +332,39 @@ func swapStore(l *Loop, store pages) {
 	l.mu.Unlock()
 	<-l.spill.writing
 }
+
+// A request that needs the memory of pages which are being written, and runs alone, goes on when they are written.
+func TestPagesThatAreWrittenGiveWay(t *testing.T) {
+	t.Parallel()
+	probe := open(t, tiny, Config{})
+	room := least(probe.kv.Layout(), 128)
+	l := diskLoop(t, tiny, t.TempDir(), Config{Ctx: 128, Sequences: 2, KVBytes: room})
+	swapStore(l, &pausedStore{l.spill.store.(*diskcache.Store)})
+	ask(t, l, greedyRequest(randomIDs(probe, 1, 100), 4))
+	var held []*kvcache.Page
+	l.mu.Lock()
+	for p := l.tree.Cold(room); p != nil; p = l.tree.Cold(room) {
+		held = append(held, p)
+	}
+	l.mu.Unlock()
+	if len(held) == 0 {
+		t.Fatal("no page is held")
+	}
+	ids := randomIDs(probe, 2, 100)
+	_, c := submit(t, l, greedyRequest(ids, 20))
+	eventually(t, func() bool { return l.Status().Counts.Preemptions > 0 })
+	for _, p := range held {
+		l.spill.release(p)
+	}
+	if r := c.wait(t); r.Err != nil || !slices.Equal(c.ids, greedy(t, probe, ids, 20)) {
+		t.Errorf("%v, or another text", r.Err)
+	}
+}
+
+// A pausedStore is a store that nothing is written to.
+type pausedStore struct{ *diskcache.Store }
+
+func (s *pausedStore) Paused() bool { return true }
 
 // A panic where pages are read costs what they save, and one where they are written the pages.
 func TestDiskPanics(t *testing.T) {
