@@ -48,7 +48,7 @@ func newServer() *sdk.Server {
 		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "21 °C in " + in.Place}, &sdk.ImageContent{MIMEType: "image/png", Data: []byte{1}}}}, nil, nil
 	})
 	sdk.AddTool(s, &sdk.Tool{Name: "long"}, func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult, any, error) {
-		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: strings.Repeat("é", maxResult)}}}, nil, nil
+		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: strings.Repeat("é", MaxResult)}}}, nil, nil
 	})
 	sdk.AddTool(s, &sdk.Tool{Name: "wait"}, func(ctx context.Context, _ *sdk.CallToolRequest, _ struct{}) (*sdk.CallToolResult, any, error) {
 		<-ctx.Done()
@@ -102,7 +102,7 @@ func TestToolbox(t *testing.T) {
 			t.Errorf("%s(%s): %q and %v, want %q", c.name, c.arguments, got, err, c.want)
 		}
 	}
-	if got, err := b.Call(t.Context(), "long", ""); err != nil || len(got.Text) > maxResult+100 || !strings.HasSuffix(got.Text, "é\n(cut after 256 KiB)") {
+	if got, err := b.Call(t.Context(), "long", ""); err != nil || len(got.Text) > MaxResult+100 || !strings.HasSuffix(got.Text, "é\n(cut after 256 KiB)") {
 		t.Errorf("%d bytes and %v", len(got.Text), err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -417,7 +417,7 @@ func TestPanics(t *testing.T) {
 
 // A result has texts, pictures and sounds, and names what is something else.
 func TestResults(t *testing.T) {
-	long := strings.Repeat("x", maxResult-5)
+	long := strings.Repeat("x", MaxResult-5)
 	text := func(s string) *sdk.TextContent { return &sdk.TextContent{Text: s} }
 	resource := func(mimeType string) *sdk.EmbeddedResource {
 		return &sdk.EmbeddedResource{Resource: &sdk.ResourceContents{URI: "a:b", MIMEType: mimeType, Blob: []byte("FILE")}}

@@ -68,7 +68,7 @@ func FuzzMessages(f *testing.F) {
 		if names := b.Names(); len(names) > 0 {
 			shown, err := b.Call(ctx, names[0], "{}")
 			text := shown.Named()
-			if err == nil && (!utf8.ValidString(text) || len(text) > maxResult+100+len(data)) {
+			if err == nil && (!utf8.ValidString(text) || len(text) > MaxResult+100+len(data)) {
 				t.Errorf("%d bytes: %q", len(text), text)
 			}
 		}

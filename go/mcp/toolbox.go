@@ -18,9 +18,10 @@ import (
 
 // Bounds of what a server may send.
 const (
+	MaxResult = 256 << 10 // bytes of a result that a model is shown
+
 	maxTools  = 512
 	maxSpecs  = 8 << 20          // bytes of all tools' descriptions
-	maxResult = 256 << 10        // bytes of a result that a model is shown
 	maxAnswer = 8 << 20          // bytes of an answer to a request, results that are not shown included
 	maxCall   = 10 * time.Minute // of a call whose context has no deadline
 )
@@ -248,7 +249,7 @@ func shown(parts []chat.Part, failed bool) chat.Content {
 			run = nil
 		}
 	}
-	left := maxResult
+	left := MaxResult
 	for _, p := range parts {
 		if p.Medium != nil {
 			end()
@@ -257,7 +258,7 @@ func shown(parts []chat.Part, failed bool) chat.Content {
 		}
 		text := strings.ToValidUTF8(p.Text, "\ufffd")
 		if len(text) > left {
-			run = append(run, strings.ToValidUTF8(text[:left], ""), fmt.Sprintf("(cut after %d KiB)", maxResult>>10))
+			run = append(run, strings.ToValidUTF8(text[:left], ""), fmt.Sprintf("(cut after %d KiB)", MaxResult>>10))
 			break
 		}
 		left -= len(text)

@@ -45,6 +45,7 @@ func TestServeMCP(t *testing.T) {
 	quern(t, "serve", "-m", demo.Name, "--host", "127.0.0.1", "--port", "0", "--mcp-servers-json", `{"mcpServers": {"door": {"command": "/nowhere/else"}}}`).refused(t, 1, `the MCP server "door"`, "/nowhere/else")
 	quern(t, "serve", "-m", demo.Name, "--host", "0.0.0.0", "--port", "0", "--mcp-servers-json", `{}`).refused(t, 2, "--mcp", "no API key")
 	quern(t, "serve", "-m", demo.Name, "--host", "127.0.0.1", "--port", "0", "--mcp", config+"x").refused(t, 1, "no such file")
+	quern(t, "serve", "-m", demo.Name, "--host", "127.0.0.1", "--port", "0", "--mcp-result-size", "257Ki").refused(t, 2, "--mcp-result-size", "at most 256Ki")
 	quern(t, "serve", "-m", demo.Name, "--host", "0.0.0.0", "--port", "0", "--mcp", config).refused(t, 2, "--mcp", "0.0.0.0", "no API key")
 	quern(t, "serve", "-m", demo.Name, "--host", "127.0.0.1", "--port", "0", "--allowed-hosts", "*", "--mcp", config).refused(t, 2, "--mcp", "--allowed-hosts")
 

@@ -135,7 +135,7 @@ func (f *serveFlags) config(logs zerolog.Logger, stderr io.Writer) (c fleet.Conf
 	c = fleet.Config{
 		Server: server.Config{
 			SlotPath: f.slotPath, LoraDir: f.loraDir, Ping: pings(f.ping), NoSlots: !f.slots, ToolTime: f.mcpTimeout,
-			ToolCalls: f.mcpCalls, ToolResult: int(min(f.mcpResult, 256<<10)),
+			ToolCalls: f.mcpCalls, ToolResult: int(f.mcpResult),
 			StoreBytes: f.storeMemory, StoreTime: f.storeTime, Apart: f.cacheApart,
 			Models: models.Config{
 				Most: f.most, Manual: !f.autoload, KeepAlive: f.keepAlive, Sleep: time.Duration(max(f.sleep, 0)) * time.Second,

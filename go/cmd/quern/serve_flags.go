@@ -12,6 +12,7 @@ import (
 
 	"github.com/quern-llm/quern/go/fleet"
 	"github.com/quern-llm/quern/go/internal/llamaflags"
+	"github.com/quern-llm/quern/go/mcp"
 	"github.com/quern-llm/quern/go/server/guard"
 )
 
@@ -210,6 +211,9 @@ func (f *serveFlags) check() error {
 	}
 	if err := f.template.check(); err != nil {
 		return err
+	}
+	if f.mcpResult > mcp.MaxResult {
+		return usagef("--mcp-result-size %d, want at most %dKi", f.mcpResult, mcp.MaxResult>>10)
 	}
 	f.prefix = strings.TrimRight(f.prefix, "/")
 	if f.prefix != "" && (f.prefix[0] != '/' || strings.ContainsAny(f.prefix, "?#*: ")) {

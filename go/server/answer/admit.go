@@ -2,6 +2,7 @@ package answer
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
@@ -55,14 +57,14 @@ func NewGates(d *engine.Device) gates {
 }
 
 // enter waits until a gate admits n bytes.
-func (req *Request) enter(g *mem.Gate, what string, n uint64) (*mem.Pass, error) {
-	p, err := g.Enter(req.Context(), n)
+func (req *Request) enter(ctx context.Context, g *mem.Gate, what string, n uint64) (*mem.Pass, error) {
+	p, err := g.Enter(ctx, n)
 	var short *mem.LimitError
 	switch {
 	case err == nil:
 		return p, nil
 	case !errors.As(err, &short):
-		return nil, reply.ErrGone
+		return nil, ask.Ended(ctx)
 	case short.Need > short.Limit:
 		return nil, &reply.Error{
 			Status: http.StatusRequestEntityTooLarge,
@@ -80,7 +82,7 @@ func (req *Request) enter(g *mem.Gate, what string, n uint64) (*mem.Pass, error)
 // arrive waits until there is room for a body of n bytes.
 func (req *Request) arrive(n int64) (err error) {
 	req.arrived.Release()
-	req.arrived, err = req.enter(req.host.Gates.bodies, "the body", uint64(n))
+	req.arrived, err = req.enter(req.Context(), req.host.Gates.bodies, "the body", uint64(n))
 	return err
 }
 
@@ -111,15 +113,21 @@ func (req *Request) readBody() (body []byte, err error) {
 
 // Admit waits until there is memory to tokenize text bytes of prompts. It replaces what was admitted before.
 func (req *Request) Admit(text int) (err error) {
+	req.making.Release()
+	req.making, err = req.AdmitLater(req.Context(), text)
+	return err
+}
+
+// AdmitLater is Admit for a prompt that is made when others of the request have been. The pass is to be released once it is
+// tokens.
+func (req *Request) AdmitLater(ctx context.Context, text int) (*mem.Pass, error) {
 	if req.host.Gates.budget == nil {
-		return nil
+		return nil, nil
 	}
 	limit, _ := req.host.Gates.budget.Limit()
 	n := uint64(text)
 	n = min(n*PromptBytes, max(limit/promptsPart, n*leastPromptBytes))
-	req.making.Release()
-	req.making, err = req.enter(req.host.Gates.prompts, "the prompt", n)
-	return err
+	return req.enter(ctx, req.host.Gates.prompts, "the prompt", n)
 }
 
 // Made ends what was admitted: the prompts are tokens, and the body has been read.

@@ -111,7 +111,7 @@ func TestGates(t *testing.T) {
 	leave()
 	for gate, share := range map[*mem.Gate]uint64{h.Gates.bodies: 48 << 20, h.Gates.prompts: 96 << 20} {
 		first := requestOf(t, h, nil, 0)
-		pass, err := first.enter(gate, "it", share-2<<20)
+		pass, err := first.enter(first.Context(), gate, "it", share-2<<20)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -120,7 +120,7 @@ func TestGates(t *testing.T) {
 			if !fits {
 				second.HTTP.Request = second.HTTP.Request.WithContext(gone)
 			}
-			other, err := second.enter(gate, "it", more)
+			other, err := second.enter(second.Context(), gate, "it", more)
 			if fits && err != nil || !fits && err != reply.ErrGone {
 				t.Errorf("%d beside %d: %v", more, share-2<<20, err)
 			}
@@ -139,13 +139,13 @@ func TestGates(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = requestOf(t, h, nil, 0).enter(h.Gates.bodies, "it", n)
+		_, err = requestOf(t, h, nil, 0).enter(t.Context(), h.Gates.bodies, "it", n)
 		e := (*reply.Error)(nil)
 		if !errors.As(err, &e) || e.Status != want.Status || e.Message != want.Message || e.Retry != want.Retry {
 			t.Errorf("%d: %v, want %+v", n, err, want)
 		}
 		others.Release()
-		pass, err := requestOf(t, h, nil, 0).enter(h.Gates.bodies, "it", n)
+		pass, err := requestOf(t, h, nil, 0).enter(t.Context(), h.Gates.bodies, "it", n)
 		if (err == nil) != (want.Status == 503) {
 			t.Errorf("%d, with all memory free: %v", n, err)
 		}
@@ -264,5 +264,38 @@ func TestMemoryOfTexts(t *testing.T) {
 	req.Model = &ask.Model{Tokenizer: tok, Ctx: 9, Memory: mem.NewBudget(1<<20, "a test")}
 	if _, _, err := req.EncodeInputs(Inputs{{{Text: "ab"}}, {{Text: "abcdefghijk"}}}, "input", 0); err == nil || req.Model.Memory.Used() != 0 {
 		t.Errorf("%v, %d bytes are left", err, req.Model.Memory.Used())
+	}
+}
+
+// A prompt that a request makes later is admitted as its first is: it waits for those of others, and ends as its context does.
+func TestLaterPromptsAreAdmitted(t *testing.T) {
+	h, budget := hostOf(t, 1<<30)
+	others, err := h.Gates.prompts.Enter(t.Context(), 96<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req := requestOf(t, h, nil, 0)
+	for _, why := range []error{engine.ErrDeadline, reply.ErrCancelled, context.Canceled} {
+		ctx, end := context.WithCancelCause(t.Context())
+		end(why)
+		if why == context.Canceled {
+			why = reply.ErrGone
+		}
+		if _, err := req.Again(ctx, nil, nil, 1<<20); !errors.Is(err, why) {
+			t.Errorf("%v, want %v", err, why)
+		}
+	}
+	others.Release()
+	pass, err := req.AdmitLater(t.Context(), 1<<20)
+	if err != nil || budget.ByPurpose()[promptsPurpose] != 64<<20 {
+		t.Errorf("%v, %d bytes", err, budget.ByPurpose()[promptsPurpose])
+	}
+	pass.Release()
+	e := (*reply.Error)(nil)
+	if _, err := req.Again(t.Context(), nil, nil, 1<<30); !errors.As(err, &e) || e.Status != 413 {
+		t.Errorf("one that never fits: %v", err)
+	}
+	if n := budget.ByPurpose()[promptsPurpose]; n != 0 {
+		t.Errorf("%d bytes stay", n)
 	}
 }

@@ -114,13 +114,21 @@ func (req *Request) begin(q Prompter, prefix string, held bool) (*Generation, er
 	if err := o.Form.Settle(ctx, m, from, !o.IgnoreEOS, req.Caller.Space); err != nil {
 		return nil, err
 	}
-	return req.start(o, prefix+NewID(), from, nil, held)
+	if req.host.Kept != nil {
+		req.Peek("store") // which further passes ask when there is no body
+	}
+	return req.start(o, prefix+NewID(), from, nil, held, len(req.Body))
 }
 
 // Again starts a generation that goes on with the answer of another, with a prompt of its own. Its query is settled. It
 // has the same id, what the other used counts as its own, and to close it closes both. It needs nothing of the HTTP
-// request, which may have been answered.
-func (req *Request) Again(ctx context.Context, g *Generation, q Prompter) (*Generation, error) {
+// request, which may have been answered. The prompt is made of so many bytes of text.
+func (req *Request) Again(ctx context.Context, g *Generation, q Prompter, text int) (*Generation, error) {
+	pass, err := req.AdmitLater(ctx, text)
+	if err != nil {
+		return nil, err
+	}
+	defer pass.Release()
 	o := q.Common()
 	from, err := q.Source(ctx, g.Model)
 	if err != nil {
@@ -129,7 +137,7 @@ func (req *Request) Again(ctx context.Context, g *Generation, q Prompter) (*Gene
 	if err := o.Form.Settle(ctx, g.Model, from, !o.IgnoreEOS, req.Caller.Space); err != nil {
 		return nil, err
 	}
-	return req.start(o, g.ID, from, g, false)
+	return req.start(o, g.ID, from, g, false, 0) // what is kept of the results is in the ledger of g
 }
 
 // Finish answers a request that was started.
@@ -140,8 +148,15 @@ func (req *Request) Finish(q Prompter, g *Generation) error {
 		last.Close()
 	}()
 	f := q.Format(g)
+	ctx := req.Context()
+	if _, several := f.(Continuer); several {
+		acts, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		defer req.host.Running.Act(g.ID, req.Caller.Owner, f, func() { cancel(reply.ErrCancelled) })()
+		ctx = acts
+	}
 	if g.Opts.Stream {
-		return req.stream(&last, f)
+		return req.stream(ctx, &last, f)
 	}
 	var whole any
 	for g != nil {
@@ -149,7 +164,7 @@ func (req *Request) Finish(q Prompter, g *Generation) error {
 		answers, err := last.Collect(req.Context())
 		if err == nil {
 			whole = f.Whole(answers)
-			g, err = next(req.Context(), f, nil)
+			g, err = next(ctx, f, nil)
 		}
 		if c, ok := f.(Continuer); ok && err != nil && !errors.Is(err, reply.ErrGone) && c.Acted() {
 			g, err = nil, f.Failed(nil, req.told(err))
@@ -172,8 +187,8 @@ func (req *Request) told(err error) *reply.Error {
 
 // stream sends what generations yield as it comes, and sets the last. An error before the first event is
 // returned, since it can have a status of its own; a later one is sent as the last
-// event.
-func (req *Request) stream(last **Generation, f Format) error {
+// event. What happens between generations ends with ctx.
+func (req *Request) stream(ctx context.Context, last **Generation, f Format) error {
 	dialect, out := req.Route.Speaks(), reply.NewStream(req.HTTP)
 	if dialect.Lines() {
 		out = reply.NewLines(req.HTTP)
@@ -182,7 +197,7 @@ func (req *Request) stream(last **Generation, f Format) error {
 	for g := *last; g != nil && err == nil; {
 		*last = g
 		if err = req.show(g, f, out); err == nil {
-			g, err = next(req.Context(), f, out)
+			g, err = next(ctx, f, out)
 		}
 	}
 	switch {

@@ -41,7 +41,8 @@ type Generation struct {
 }
 
 // start reserves memory for a request and submits its sequences: all of them, or none. A request that is held has none.
-func (req *Request) start(o *ask.Options, id string, src ask.Source, before *Generation, held bool) (*Generation, error) {
+// What is kept of it besides has so many bytes.
+func (req *Request) start(o *ask.Options, id string, src ask.Source, before *Generation, held bool, body int) (*Generation, error) {
 	m := req.Model
 	if err := m.Generates(); err != nil {
 		return nil, err
@@ -50,7 +51,7 @@ func (req *Request) start(o *ask.Options, id string, src ask.Source, before *Gen
 		return nil, reply.Invalid("n", "%d answers to each of %d prompts, want %d in all at most", o.N, len(src.Prompts),
 			ask.MaxSequences)
 	}
-	ledger, err := newLedger(m, o, src.Prompts, len(req.Body))
+	ledger, err := newLedger(m, o, src.Prompts, body)
 	if err != nil {
 		return nil, err
 	}

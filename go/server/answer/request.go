@@ -112,6 +112,18 @@ func (req *Request) Read(q field.Query) error {
 	return field.Read(req.Body, q.Fields())
 }
 
+// Outlive keeps what the request has, its model, its adapter and its place among the caller's, until end is called: its
+// answer goes on when the HTTP request has been answered.
+func (req *Request) Outlive() (end func()) {
+	lease, release := req.Lease.Again(), req.Model.Tuned.Again(req.Adapter)
+	req.Run.Again()
+	return func() {
+		req.Run.End(false)
+		release()
+		lease.Release()
+	}
+}
+
 // May reports whether the caller may ask a model that has these names.
 func (req *Request) May(names ...string) bool { return quota.Allows(req.Caller.Models, names...) }
 

@@ -8,10 +8,11 @@ import (
 )
 
 // Running holds the running generations, by id and by the engine's ticket numbers,
-// and the last sequence of each slot.
+// the answers that several of them make, and the last sequence of each slot.
 type Running struct {
 	mu   sync.Mutex
 	byID map[string]*Generation
+	acts map[string]act
 	by   map[ticketKey]task
 	last map[slotKey]task
 }
@@ -37,8 +38,15 @@ type task struct {
 	Line   bool      // has_new_line, of a sequence that has ended
 }
 
+// An act is an answer that several generations make, with what is done between them.
+type act struct {
+	owner  string
+	format Format
+	cancel func() // what is done between generations
+}
+
 func NewRunning() *Running {
-	return &Running{byID: map[string]*Generation{}, by: map[ticketKey]task{}, last: map[slotKey]task{}}
+	return &Running{byID: map[string]*Generation{}, acts: map[string]act{}, by: map[ticketKey]task{}, last: map[slotKey]task{}}
 }
 
 func (r *Running) add(g *Generation) {
@@ -85,6 +93,36 @@ func (r *Running) Generation(id string, caller *Caller) *Generation {
 		return g
 	}
 	return nil
+}
+
+// Act has an answer that several generations make be found by its id until done is called, also while none of them runs.
+// cancel ends what is done then, and does not wait.
+func (r *Running) Act(id, owner string, f Format, cancel func()) (done func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.acts[id] = act{owner, f, cancel}
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.acts, id)
+	}
+}
+
+// Cancel cancels what runs under an id, unless it is not the caller's to end; found: it is. An answer that several
+// generations make has a format.
+func (r *Running) Cancel(id string, caller *Caller) (f Format, found bool) {
+	r.mu.Lock()
+	a, acts := r.acts[id]
+	r.mu.Unlock()
+	if acts && caller.Owns(a.owner) {
+		a.cancel() // before the generation: none begins after that which is not cancelled
+		f, found = a.format, true
+	}
+	if g := r.Generation(id, caller); g != nil {
+		g.Cancel()
+		found = true
+	}
+	return f, found
 }
 
 // Task returns the sequence that runs under a ticket number, or ran last in the slot.

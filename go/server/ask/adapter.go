@@ -71,6 +71,17 @@ func (s *Adapters) Hold(name string) *Adapter {
 	return nil
 }
 
+// Again holds an adapter once more that is held already, and returns what ends that. One that nobody holds is not to be.
+func (s *Adapters) Again(a *Adapter) (release func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.held[a] == 0 {
+		return func() {}
+	}
+	s.held[a]++
+	return func() { s.Release(a) }
+}
+
 // Release ends a Hold.
 func (s *Adapters) Release(a *Adapter) {
 	s.mu.Lock()

@@ -96,9 +96,30 @@ func TestDeletedAdaptersAreUnloaded(t *testing.T) {
 		t.Errorf("%s is unloaded while a request holds it", got)
 	case <-time.After(20 * time.Millisecond):
 	}
+	release := m.Tuned.Again(b) // an answer that goes on after its request
 	m.Tuned.Release(b)
+	select {
+	case got := <-dropped:
+		t.Errorf("%s is unloaded while an answer holds it", got)
+	case <-time.After(20 * time.Millisecond):
+	}
+	release()
 	if got := <-dropped; got != "b" {
 		t.Errorf("dropped %s", got)
+	}
+}
+
+// What nobody holds, such as an adapter that a request names by the name of a file, is not held by an answer either.
+func TestAdaptersThatNobodyHolds(t *testing.T) {
+	all := &ask.Adapters{}
+	a := &ask.Adapter{Name: "a"}
+	all.Settle(a, true)
+	all.Again(a)()
+	all.Again(nil)()
+	dropped := false
+	all.Retire("a", func(*ask.Adapter) { dropped = true })
+	if !dropped {
+		t.Error("an adapter is held by nobody, and stays")
 	}
 }
 

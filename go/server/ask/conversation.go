@@ -362,7 +362,7 @@ func (c *Conversation) Render(ctx context.Context, m *Model) (chat.Prompt, error
 	prompt, err := m.Template.Render(in)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return chat.Prompt{}, ended(ctx)
+		return chat.Prompt{}, Ended(ctx)
 	case err != nil:
 		return chat.Prompt{}, &reply.Error{Status: http.StatusBadRequest, Param: "messages",
 			Message: fmt.Sprintf("messages: %v", err), InLog: "messages: the chat template refuses them"}

@@ -349,7 +349,7 @@ func (f *Held) compile(
 	case err == nil:
 		return a, nil
 	case ctx.Err() != nil:
-		return nil, ended(ctx)
+		return nil, Ended(ctx)
 	}
 	param := cmp.Or(f.param, "tools")
 	if _, ofTriggers := errors.AsType[*form.TriggerError](err); ofTriggers {
@@ -362,9 +362,13 @@ func (f *Held) compile(
 }
 
 // ended returns why a context has ended: its deadline has passed, or the client has gone.
-func ended(ctx context.Context) error {
-	if errors.Is(context.Cause(ctx), engine.ErrDeadline) {
+// Ended returns why the context of a request has ended: its deadline, that it was cancelled, or that the client has gone.
+func Ended(ctx context.Context) error {
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, engine.ErrDeadline):
 		return engine.ErrDeadline
+	case errors.Is(cause, reply.ErrCancelled):
+		return reply.ErrCancelled
 	}
 	return reply.ErrGone
 }

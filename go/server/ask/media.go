@@ -106,7 +106,7 @@ func (m *Model) bring(ctx context.Context, messages []chat.Message) ([]chat.Mess
 			}
 			if err := m.bringPart(ctx, &c.Parts[j]); err != nil {
 				if ctx.Err() != nil {
-					return nil, ended(ctx)
+					return nil, Ended(ctx)
 				}
 				if bad := (*reply.Error)(nil); errors.As(err, &bad) {
 					bad.Param, bad.Message = "messages", "messages: "+bad.Message
@@ -186,7 +186,7 @@ func mediaError(ctx context.Context, name string, err error) error {
 	long, short := (*engine.TooLongError)(nil), (*mem.LimitError)(nil)
 	switch {
 	case ctx.Err() != nil:
-		return ended(ctx)
+		return Ended(ctx)
 	case errors.As(err, &long):
 		return err
 	case errors.As(err, &short):

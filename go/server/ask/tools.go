@@ -78,7 +78,7 @@ func (b *Toolbox) rule(ctx context.Context) (*chat.CallRule, error) {
 			g, err := form.Input(ctx, t.input.Syntax, t.input.Definition)
 			switch {
 			case err != nil && ctx.Err() != nil:
-				return nil, ended(ctx)
+				return nil, Ended(ctx)
 			case err != nil:
 				return nil, reply.Invalid("tools", "the tool %s: format: %s", field.Quote(t.Name), oneLine(err))
 			}

@@ -175,11 +175,9 @@ type cancelled struct {
 // cancelRunning cancels a running request by its id.
 func (s *API) cancelRunning(req *answer.Request) error {
 	id := req.HTTP.Param("id")
-	g := s.Host.Running.Generation(id, &req.Caller)
-	if g == nil {
+	if _, found := s.Host.Running.Cancel(id, &req.Caller); !found {
 		return &reply.Error{Status: http.StatusNotFound, Message: "no request with the id " + field.Quote(id) + " runs"}
 	}
-	g.Cancel()
 	req.Send(cancelled{id, "completion.cancelled", true})
 	return nil
 }

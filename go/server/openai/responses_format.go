@@ -47,6 +47,8 @@ type response struct {
 	CacheKey     *string             `json:"prompt_cache_key"`
 	Safety       *string             `json:"safety_identifier"`
 	Tier         string              `json:"service_tier"`
+
+	ending bool // it is cancelled, and further items may come
 }
 
 type (
@@ -89,7 +91,13 @@ const (
 	statusStopped    = "cancelled"
 )
 
-func (r response) running() bool { return r.Status == statusInProgress }
+func (r response) running() bool { return r.Status == statusInProgress || r.ending }
+
+// stopped is a response that is cancelled, and ends soon.
+func (r response) stopped() response {
+	r.Status, r.ending = statusStopped, true
+	return r
+}
 
 // Items returns the response's items, for its record in the history.
 func (r response) Items() []history.Item { return r.Output }
@@ -152,6 +160,7 @@ type responsesFormat struct {
 	q      *responsesQuery
 	mu     sync.Mutex         // of changes of g, which others may cancel
 	g      *answer.Generation // the pass of the model
+	first  response           // as it began
 	body   response
 	begun  bool
 	log    *reply.Log // in place of a stream; nil: there is one
@@ -162,6 +171,7 @@ type responsesFormat struct {
 	input  customText    // of it, where it is a call of a custom tool
 
 	pending   []pendingCall // of the pass
+	grown     int           // bytes of results since it
 	handsOver bool          // the client is to answer: a function that it calls, or a call that needs its approval
 	limited   bool          // a limit has cut the output off
 }
@@ -198,7 +208,7 @@ func (q *responsesQuery) Format(g *answer.Generation) answer.Format {
 		n := q.MaxTokens // a pointer into the query would keep all of it
 		r.MaxTokens = &n
 	}
-	return &responsesFormat{q: q, g: g, body: r}
+	return &responsesFormat{q: q, g: g, first: r, body: r}
 }
 
 func (f *responsesFormat) Whole(answers []answer.Answer) any {

@@ -1,13 +1,16 @@
 package openai
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"time"
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/internal/panics"
 	"github.com/quern-llm/quern/go/server/answer"
+	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/history"
 	"github.com/quern-llm/quern/go/server/reply"
 )
@@ -148,23 +151,24 @@ func (f *responsesFormat) Next(ctx context.Context, s *reply.Stream) (*answer.Ge
 	f.pending = nil
 	for i := range pending {
 		p := &pending[i]
-		if err := f.waits(ctx, s, func() error { return f.q.run(ctx, &p.item) }); err != nil {
-			return nil, err
+		err := f.waits(ctx, s, func() error {
+			err := f.q.run(ctx, &p.item)
+			if err == nil {
+				f.fit(ctx, &p.item, len(pending)-i, first)
+			}
+			return err
+		})
+		if errors.Is(err, reply.ErrCancelled) {
+			return nil, cmp.Or(f.unanswered(s, pending[i:]), err)
 		}
-		if err := f.about(s, p.at, &p.item, "mcp_call."+p.item.Status); err != nil {
-			return nil, err
+		if err == nil {
+			err = f.answered(s, p)
 		}
-		if err := f.done(s, p.at, &p.item); err != nil {
+		if err != nil {
 			return nil, err
 		}
 	}
-	left := -1
-	if most := f.body.MaxTokens; most != nil {
-		left = *most
-		if u := f.body.Usage; u != nil {
-			left -= u.Output
-		}
-	}
+	left := f.left()
 	f.limited = f.limited || left == 0 && !f.handsOver
 	if f.handsOver || f.limited || barred {
 		return nil, f.complete(s)
@@ -172,7 +176,60 @@ func (f *responsesFormat) Next(ctx context.Context, s *reply.Stream) (*answer.Ge
 	if late(ctx) {
 		return nil, engine.ErrDeadline
 	}
-	q := f.q.again(left, first)
+	q, err := f.following(first)
+	if err != nil {
+		return nil, err
+	}
+	g, err := f.g.Request.Again(ctx, f.g, q, q.length())
+	if err != nil {
+		return nil, err
+	}
+	g.Keeps = true
+	f.mu.Lock()
+	f.g, f.grown = g, 0
+	f.mu.Unlock()
+	if ctx.Err() != nil && !late(ctx) { // meanwhile
+		g.Cancel()
+	}
+	return g, nil
+}
+
+// answered ends the item of a call.
+func (f *responsesFormat) answered(s *reply.Stream, p *pendingCall) error {
+	if err := f.about(s, p.at, &p.item, "mcp_call."+p.item.Status); err != nil {
+		return err
+	}
+	return f.done(s, p.at, &p.item)
+}
+
+// unanswered ends the items of calls whose response was cancelled: of the first, which was being made, and of those after it.
+func (f *responsesFormat) unanswered(s *reply.Stream, calls []pendingCall) error {
+	why := "the response was cancelled before it answered"
+	for i := range calls {
+		calls[i].item.fail(why)
+		if err := f.answered(s, &calls[i]); err != nil {
+			return err
+		}
+		why = "not called: the response was cancelled"
+	}
+	return nil
+}
+
+// left is how many tokens the model may still generate, -1: any number.
+func (f *responsesFormat) left() int {
+	if f.body.MaxTokens == nil {
+		return -1
+	}
+	left := *f.body.MaxTokens
+	if u := f.body.Usage; u != nil {
+		left -= u.Output
+	}
+	return max(left, 0)
+}
+
+// following is the query of the next pass of the model, after the output so far.
+func (f *responsesFormat) following(first bool) (*responsesQuery, error) {
+	q := f.q.again(f.left(), first)
 	for _, v := range f.body.Output {
 		item, err := readItem(v.Raw)
 		if err != nil {
@@ -182,18 +239,7 @@ func (f *responsesFormat) Next(ctx context.Context, s *reply.Stream) (*answer.Ge
 			q.items = append(q.items, item)
 		}
 	}
-	g, err := f.g.Request.Again(ctx, f.g, q)
-	if err != nil {
-		return nil, err
-	}
-	g.Keeps = true
-	f.mu.Lock()
-	f.g = g
-	f.mu.Unlock()
-	if ctx.Err() != nil && !late(ctx) { // meanwhile
-		g.Cancel()
-	}
-	return g, nil
+	return q, nil
 }
 
 // Acted reports whether a call was made.
@@ -224,7 +270,7 @@ func (f *responsesFormat) waits(ctx context.Context, s *reply.Stream, unsafe fun
 				err = gone
 			}
 			if ctx.Err() != nil && !late(ctx) {
-				err = reply.ErrGone
+				err = ask.Ended(ctx)
 			}
 			return err
 		case <-silence:
@@ -250,6 +296,20 @@ func (q *responsesQuery) again(tokens int, first bool) *responsesQuery {
 		next.withoutServers()
 	}
 	return &next
+}
+
+// length is how many bytes the prompt is made of, about.
+func (q *responsesQuery) length() int {
+	n := len(q.instructions) + len(q.offered.raw)
+	for i := range q.items {
+		n += len(q.items[i].raw)
+	}
+	for _, s := range q.offered.servers {
+		for i := range s.offers {
+			n += len(s.offers[i].Schema) + len(s.offers[i].Description)
+		}
+	}
+	return n
 }
 
 // withoutServers leaves the model the client's own tools only.

@@ -268,11 +268,15 @@ func (s *mcpServer) listItem() mcpItem {
 // codeInternal is JSON-RPC's code of errors that have no other.
 const codeInternal = -32603
 
+// fail ends a call that has no answer.
+func (it *mcpItem) fail(why string) {
+	it.Status, it.Output = statusFailed, nil
+	it.Error = &mcpError{Type: "mcp_protocol_error", Code: codeInternal, Message: why}
+}
+
 // run makes the call of an item. What goes wrong is for the model; the error is of a context that has ended.
 func (q *responsesQuery) run(ctx context.Context, it *mcpItem) error {
-	fail := func(message string) {
-		it.Status, it.Error = statusFailed, &mcpError{Type: "mcp_protocol_error", Code: codeInternal, Message: message}
-	}
+	fail := it.fail
 	if q.calls >= q.mostCalls() {
 		fail(fmt.Sprintf("not called: the response has had its %d calls", q.mostCalls()))
 		return nil
@@ -301,7 +305,7 @@ func (q *responsesQuery) run(ctx context.Context, it *mcpItem) error {
 	case err != nil && late(ctx):
 		fail("no answer before the request's time was over")
 	case ctx.Err() != nil && !late(ctx):
-		return ctx.Err()
+		return ask.Ended(ctx)
 	case err != nil && limited.Err() != nil:
 		fail(fmt.Sprintf("no answer in %v", q.limits.Time))
 	case err != nil:
@@ -326,10 +330,8 @@ func cutResult(text string, n int) string {
 	if len(text) <= n {
 		return text
 	}
-	for n > 0 && text[n]&0xc0 == 0x80 { // within a rune
-		n--
-	}
-	return fmt.Sprintf("%s\n(cut after %d bytes)", text[:n], n)
+	text = head(text, n)
+	return fmt.Sprintf("%s\n(cut after %d bytes)", text, len(text))
 }
 
 // mostCalls is how many calls the response may have.

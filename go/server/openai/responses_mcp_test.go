@@ -132,7 +132,9 @@ func agent(t *testing.T, box openai.Tools, c server.Config) *fake.Site {
 		scripted.Script{When: "messages[-1].role == 'tool'", Text: "So it is done."},
 		scripted.Script{When: "messages[-1].content == 'both'", Text: call("door__greet") + "\n" + call("own")},
 		scripted.Script{When: "messages[-1].content == 'twice'", Text: call("door__greet") + "\n" + call("door__look")},
-		scripted.Script{When: "messages[-1].content == 'again'", Text: call("door__greet")})
+		scripted.Script{When: "messages[-1].content == 'again'", Text: call("door__greet")},
+		scripted.Script{When: "messages[-1].content == 'longer'", Text: call("door__long") + "\n" + call("door__greet") + "\n" + call("door__long")},
+		scripted.Script{When: "messages[-1].content == 'late'", Text: call("door__wait") + "\n" + call("door__greet")})
 	for _, name := range []string{"greet", "look", "jam", "long", "wait"} {
 		says.Scripts = append(says.Scripts, scripted.Script{When: "messages[-1].content == '" + name + "'", Text: call("door__" + name)})
 	}
@@ -458,16 +460,14 @@ func TestResponsesMCPKeepCalls(t *testing.T) {
 		check(name+", in the background", r, status, code, output)
 		return whole.ID
 	}
-	// A result that fills the context.
-	everyWay("full", "long", "", "incomplete", "context_length_exceeded", "long completed ééé")
-	asks := `{"type":"mcp","server_label":"door"}`
-	first := fake.Post[agentResponse](s, path, agentBody("long", asks, ""))
-	full := fake.Post[agentResponse](s, path, `{"tools":[`+asks+`],"previous_response_id":"`+first.ID+
-		`","input":[{"type":"mcp_approval_response","approval_request_id":"`+first.Output[1].ID+`","approve":true}]}`)
-	if stored := fake.Parse[agentResponse](t, s.Get(path+"/"+full.ID)); full.Status != "incomplete" || stored.shown() != full.shown() ||
-		!strings.HasPrefix(full.shown(), "mcp_call long completed é") {
-		t.Errorf("approved: %s %.200s, stored is %.200s", full.Status, full.shown(), stored.shown())
+	// A conversation that fills the context, so that there is no room for any result.
+	full := func(of string, spare int) string {
+		count := fake.Post[struct {
+			Tokens int `json:"input_tokens"`
+		}](s, path+"/input_tokens", `{"input":"`+of+`","instructions":"x","tools":[`+mcpTool+`]}`)
+		return `,"instructions":"` + strings.Repeat("x", 4096-spare-count.Tokens) + `"`
 	}
+	everyWay("full", "long", full("long", 90), "incomplete", "context_length_exceeded", "long completed (left out: the context has no room")
 	// A call that outlives its request's time.
 	id := everyWay("late", "wait", `,"deadline_ms":1500`, "failed", "timeout_error", "wait failed mcp_protocol_error no answer before the request's time was over")
 	if r := fake.Post[agentResponse](s, path, `{"input":"and?","temperature":0,"tools":[`+mcpTool+`],"previous_response_id":"`+id+`"}`); r.shown() != "message Nothing to do." {
@@ -475,11 +475,128 @@ func TestResponsesMCPKeepCalls(t *testing.T) {
 	}
 }
 
+// Results share what the context has room for, and the model goes on, told what was cut.
+func TestResponsesMCPFit(t *testing.T) {
+	t.Parallel()
+	d, box := openDoor(t)
+	s := agent(t, box, server.Config{})
+	const path, note = "/v1/responses", ": the context has no room for more)"
+	cut := func(name string, it agentItem, least int) int {
+		t.Helper()
+		if it.Output == nil || it.Status != "completed" {
+			t.Fatalf("%s: %+v", name, it)
+		}
+		text, end, ok := strings.Cut(*it.Output, "\n(cut after ")
+		if n := len(text); !ok || text != strings.Repeat("é", n/2) || end != fmt.Sprint(n, " bytes", note) || n < least {
+			t.Errorf("%s: %d bytes, %s", name, n, end)
+		}
+		return len(text)
+	}
+	said := func(name string, r agentResponse) {
+		t.Helper()
+		if last := r.Output[len(r.Output)-1]; r.Status != "completed" || last.Type != "message" || last.Content[0].Text != "So it is done." {
+			t.Errorf("%s: %s, %.300s", name, r.Status, r.shown())
+		}
+	}
+	one := fake.Post[agentResponse](s, path, agentBody("long", mcpTool, ""))
+	said("one", one)
+	n := cut("one", one.Output[1], 2000)
+	// What the answer may not have is the result's.
+	short := fake.Post[agentResponse](s, path, agentBody("long", mcpTool, `,"max_output_tokens":150`))
+	said("a short answer", short)
+	if m := cut("a short answer", short.Output[1], 2000); m <= n {
+		t.Errorf("%d bytes beside a short answer, %d beside a long one", m, n)
+	}
+	// The conversation can go on.
+	next := fake.Post[agentResponse](s, path, `{"temperature":0,"tools":[`+mcpTool+`],"input":"and?","previous_response_id":"`+one.ID+`"}`)
+	if next.shown() != "message Nothing to do." {
+		t.Errorf("after it: %s", next.shown())
+	}
+	several := fake.Post[agentResponse](s, path, agentBody("longer", mcpTool, ""))
+	said("several", several)
+	if a, b := cut("the first of several", several.Output[1], 500), cut("the last", several.Output[3], 500); a > n/2 || b < a || a+b > n || d.greeted.Load() != 1 {
+		t.Errorf("%d and %d bytes of several, %d of one", a, b, n)
+	}
+	// A call that was approved, and a response in the background.
+	asks := `{"type":"mcp","server_label":"door"}`
+	first := fake.Post[agentResponse](s, path, agentBody("long", asks, ""))
+	approved := fake.Post[agentResponse](s, path, `{"temperature":0,"background":true,"tools":[`+asks+`],"previous_response_id":"`+first.ID+
+		`","input":[{"type":"mcp_approval_response","approval_request_id":"`+first.Output[1].ID+`","approve":true}]}`)
+	fake.Eventually(t, "the response ends", func() bool {
+		approved = fake.Parse[agentResponse](t, s.Get(path+"/"+approved.ID))
+		return approved.Status != "in_progress"
+	})
+	said("approved", approved)
+	cut("approved", approved.Output[0], 2000)
+}
+
+// A response is cancelled by its id while a call runs: the call ends, and the response with what it has.
+func TestResponsesMCPCancelled(t *testing.T) {
+	t.Parallel()
+	d, box := openDoor(t)
+	s := agent(t, box, server.Config{})
+	const path = "/v1/responses"
+	const want = "mcp_list_tools 5; mcp_call wait failed mcp_protocol_error the response was cancelled before it answered; " +
+		"mcp_call greet failed mcp_protocol_error not called: the response was cancelled"
+	for _, way := range []struct{ more, method, path string }{
+		{`,"stream":true`, "POST", path + "/%s/cancel"},
+		{`,"stream":true`, "DELETE", "/v1/chat/completions/%s"},
+		{`,"stream":true,"background":true`, "POST", path + "/%s/cancel"},
+		{`,"stream":true,"background":true`, "DELETE", "/v1/chat/completions/%s"},
+		{`,"background":true`, "POST", path + "/%s/cancel"},
+	} {
+		name, begun, id := way.method+" of"+way.more, d.ended.Load(), ""
+		var lines <-chan string
+		if strings.Contains(way.more, "stream") {
+			lines = s.Lines("POST", path, agentBody("late", mcpTool, way.more))
+			<-lines
+			id = fake.Parse[struct{ Response agentResponse }](t, []byte(strings.TrimPrefix(<-lines, "data: "))).Response.ID
+		} else {
+			id = fake.Post[agentResponse](s, path, agentBody("late", mcpTool, way.more)).ID
+		}
+		d.awaits(t)
+		status, b, _ := s.Do(way.method, fmt.Sprintf(way.path, id), "")
+		if r := fake.Parse[agentResponse](t, b); status != 200 || r.ID != id || way.method == "POST" && r.Status != "cancelled" {
+			t.Errorf("%s: %d %s", name, status, b)
+		}
+		if lines != nil {
+			last := ""
+			for line := range lines {
+				if data, ok := strings.CutPrefix(line, "data: "); ok {
+					last = data
+				}
+			}
+			e := fake.Parse[struct {
+				Type     string
+				Response agentResponse
+			}](t, []byte(last))
+			if e.Type != "response.failed" || e.Response.Status != "cancelled" || e.Response.shown() != want {
+				t.Errorf("%s: the last event is %s", name, last)
+			}
+		}
+		var r agentResponse
+		fake.Eventually(t, "the response ends", func() bool {
+			r = fake.Parse[agentResponse](t, s.Get(path+"/"+id))
+			return len(r.Output) > 0 && r.Status != "in_progress"
+		})
+		if r.Status != "cancelled" || r.shown() != want {
+			t.Errorf("%s: stored is %s %s", name, r.Status, r.shown())
+		}
+		fake.Eventually(t, "the call ends", func() bool { return d.ended.Load() == begun+1 })
+		if status, _, _ := s.Do(way.method, fmt.Sprintf(way.path, id), ""); way.method == "DELETE" && status != 404 {
+			t.Errorf("%s, again: %d", name, status)
+		}
+	}
+	if d.greeted.Load() != 0 {
+		t.Errorf("%d calls after a response was cancelled", d.greeted.Load())
+	}
+}
+
 // A quota that a pass has spent ends the response after its calls, and refuses a request before the calls that it approves.
 func TestResponsesMCPQuota(t *testing.T) {
 	t.Parallel()
 	d, box := openDoor(t)
-	account := quota.New(quota.Limits{Day: quota.Amounts{Input: 5500, Output: 40}}, nil)
+	account := quota.New(quota.Limits{Day: quota.Amounts{Input: 5500, Output: 25}}, nil)
 	s := agent(t, box, server.Config{Caller: func(*gin.Context) answer.Caller { return answer.Caller{Owner: "ann", Account: account} }})
 	const path, asks = "/v1/responses", `{"type":"mcp","server_label":"door"}`
 	approval := func(tool string) string {

@@ -51,14 +51,14 @@ func (s *API) createResponse(req *answer.Request) error {
 }
 
 // inBackground answers with a response that is generated meanwhile, and stored from now
-// on, or with its events as they come, which others may follow too. The model stays leased until it has ended.
+// on, or with its events as they come, which others may follow too. What the request has stays until it has ended.
 func (s *API) inBackground(req *answer.Request, q *responsesQuery, g *answer.Generation) error {
 	f := q.Format(g).(*responsesFormat)
 	begun := f.body
 	r := f.stored()
-	ctx, end := context.WithCancel(context.Background())
+	ctx, end := context.WithCancelCause(context.WithoutCancel(req.Context()))
 	r.Cancel = func() {
-		end()
+		end(reply.ErrCancelled)
 		f.cancel()
 	}
 	if q.Stream {
@@ -66,19 +66,24 @@ func (s *API) inBackground(req *answer.Request, q *responsesQuery, g *answer.Gen
 		r.Log = f.log
 	}
 	s.Stored.Put(r)
-	lease := req.Lease.Again()
-	req.Run.Again()
+	outlived := req.Outlive()
+	done := s.Host.Running.Act(g.ID, q.owner, f, r.Cancel)
 	go func() {
-		defer lease.Release()
-		defer req.Run.End(false)
+		defer outlived()
 		defer func() { f.g.Close() }() // the last
-		defer end()
+		defer end(nil)
+		defer done()
 		if err := models.Guard(g.Name, nil, func() error { return f.run(ctx) }); err != nil { // it would end the process
 			f.cancel()
 			req.LogHidden(err)
 			_ = f.Failed(nil, req.Refusal(err)) // is logged if there is no memory, too
 		}
-		s.Stored.Update(r, func(r *history.Record) { r.Body, r.Cancel = f.body, nil })
+		s.Stored.Update(r, func(r *history.Record) {
+			if r.Body.(response).Status == statusStopped { // whatever it came to meanwhile
+				f.body.Status, f.body.Error, f.body.Completed = statusStopped, nil, nil
+			}
+			r.Body, r.Cancel = f.body, nil
+		})
 		if f.log != nil {
 			f.log.End()
 		}
@@ -178,18 +183,22 @@ func (s *API) deleteResponse(req *answer.Request) error {
 
 // cancelResponse serves POST /v1/responses/:id/cancel.
 func (s *API) cancelResponse(req *answer.Request) error {
-	r, err := s.Stored.Get(keptResponse, req.Caller.Owner, req.HTTP.Param("id"))
-	if err != nil {
+	id := req.HTTP.Param("id")
+	r, err := s.Stored.Get(keptResponse, req.Caller.Owner, id)
+	if err != nil { // one that is not in the background is stored once it has ended
+		f, _ := s.Host.Running.Cancel(id, &req.Caller)
+		if f, ok := f.(*responsesFormat); ok {
+			req.Send(f.first.stopped())
+			return nil
+		}
 		return err
 	}
 	if !s.Stored.Body(r).(response).Background {
-		return reply.Bad("the response %s does not run in the background: close its connection to end it", field.Quote(r.ID))
+		return reply.Bad("the response %s has ended", field.Quote(r.ID))
 	}
 	s.Stored.Update(r, func(r *history.Record) {
 		r.Cancel()
-		body := r.Body.(response)
-		body.Status = statusStopped
-		r.Body, r.Cancel = body, nil
+		r.Body = r.Body.(response).stopped()
 	})
 	req.Send(s.Stored.Body(r))
 	return nil

@@ -17,6 +17,9 @@ const StatusCancelled = 499
 // ErrGone ends a request whose client has disconnected.
 var ErrGone = errors.New("the client has gone")
 
+// ErrCancelled ends a request that was cancelled by its id.
+var ErrCancelled = &Error{Status: StatusCancelled, Message: "the request was cancelled"}
+
 // An Error is an error in the form that clients get.
 type Error struct {
 	Status  int

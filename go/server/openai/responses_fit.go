@@ -1,0 +1,102 @@
+package openai
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/quern-llm/quern/go/tokenizer"
+)
+
+// What a tool answers is cut to what the context has room for, so that the model goes on. The end of a long answer is left
+// out: what comes first is what most tools and pages put first.
+const (
+	answerShare = 8  // 1/answerShare of the context is left to the model's answer, unless that may have fewer tokens
+	callTokens  = 64 // what a template puts around a call and its result, at most, where that is not measured
+	heldBytes   = 4  // for each byte of a result: its item, the JSON of that, and the conversation of the next pass
+)
+
+// told returns the text of an item that the model is told, nil: there is none but a short one of the server's own.
+func (it *mcpItem) told() *string {
+	switch {
+	case it.Output != nil:
+		return it.Output
+	case it.Error != nil && len(it.Error.Content) > 0:
+		return &it.Error.Content[0].Text
+	}
+	return nil
+}
+
+// fit cuts the result of a call to its share of the room in the context: what is left to the answer is not shared, and the
+// rest is, evenly, by the calls that are still to be made before the model goes on, this one included.
+func (f *responsesFormat) fit(ctx context.Context, it *mcpItem, calls int, first bool) {
+	text := it.told()
+	if text == nil {
+		return
+	}
+	if !f.g.Ledger.Hold(heldBytes * len(*text)) {
+		it.fail("the server has no memory for what it answered")
+		return
+	}
+	room := f.g.Model.Ctx - f.reserve()
+	// A token has a byte at least. What is surely short enough is not measured.
+	f.grown += len(*text) + callTokens
+	if !first && len(f.g.Prompts) > 0 && len(f.g.Prompts[0])+f.g.First.Generated+f.grown+callTokens*calls <= room {
+		return
+	}
+	if taken, err := f.measure(ctx, first); err == nil { // else the next pass has the same error
+		*text = cutTokens(f.g.Model.Tokenizer, *text, (room-taken)/calls)
+	}
+}
+
+// reserve is how many tokens of the context are left to the answer.
+func (f *responsesFormat) reserve() int {
+	n := f.g.Model.Ctx / answerShare
+	if left := f.left(); left >= 0 {
+		n = min(n, left)
+	}
+	return n
+}
+
+// measure returns the tokens of the next pass's prompt as it is now: calls that are still to be made have empty results.
+func (f *responsesFormat) measure(ctx context.Context, first bool) (int, error) {
+	q, err := f.following(first)
+	if err != nil {
+		return 0, err
+	}
+	pass, err := f.g.Request.AdmitLater(ctx, q.length())
+	if err != nil {
+		return 0, err
+	}
+	defer pass.Release()
+	q.Counted = true
+	src, err := q.Source(ctx, f.g.Model)
+	if err != nil {
+		return 0, err
+	}
+	return len(src.Prompts[0]), nil
+}
+
+// cutTokens returns a result of at most so many tokens, and says so where it had more.
+func cutTokens(t *tokenizer.Tokenizer, text string, most int) string {
+	cut, n := text, len(text)
+	for n > 0 {
+		has := len(t.EncodePart(cut))
+		if has <= most {
+			return cut
+		}
+		n = len(head(text, min(n-1, n*max(most, 0)/has)))
+		cut = fmt.Sprintf("%s\n(cut after %d bytes: the context has no room for more)", text[:n], n)
+	}
+	return "(left out: the context has no room for what it answered)"
+}
+
+// head returns the first n bytes of a text, or fewer where these end within a character.
+func head(text string, n int) string {
+	if n >= len(text) {
+		return text
+	}
+	for n > 0 && text[n]&0xc0 == 0x80 {
+		n--
+	}
+	return text[:n]
+}
