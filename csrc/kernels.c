@@ -1,9 +1,8 @@
 /* kernels.c - chooses the kernels, and measures the machine with them. */
-#define _POSIX_C_SOURCE 200809L
 #include <string.h>
-#include <time.h>
 
 #include "kernels.h"
+#include "platform/platform.h"
 #include "run/pool.h"
 #include "scalar/set.h"
 
@@ -60,10 +59,7 @@ uint32_t qn_cpu_isa(void)
 
 static double seconds(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+	return (double)sys_ns() * 1e-9;
 }
 
 struct measure {

@@ -1,21 +1,12 @@
 /* cpu.c - what this Arm CPU and its OS support, and the choice of kernels. */
-#include <asm/hwcap.h>
-#include <sys/auxv.h>
-
 #include "kernels.h"
+#include "platform/platform.h"
 #include "quern.h"
 #include "arm/set.h"
 
 uint32_t qn_cpu_isa(void)
 {
-	uint32_t isa = QN_NEON; /* part of every AArch64 Linux */
-
-	if (!(getauxval(AT_HWCAP) & HWCAP_ASIMDDP))
-		return isa;
-	isa |= QN_DOTPROD;
-	if (getauxval(AT_HWCAP2) & HWCAP2_I8MM)
-		isa |= QN_I8MM;
-	return isa;
+	return sys_arm_isa();
 }
 
 /* From the oldest set to the newest: the last assignment wins, an empty slot keeps the older one. */

@@ -11,7 +11,6 @@
 
 #include <float.h>
 #include <math.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +18,7 @@
 #include "encode/encode.h"
 #include "format/iq_grids.h"
 #include "kernels.h"
+#include "platform/platform.h"
 
 #define LIST(a, b, c, d) 0x##a, 0x##b, 0x##c, 0x##d,
 
@@ -124,16 +124,16 @@ static void make_book(struct book *b)
 
 static const struct book *book(int which)
 {
-	static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
+	static struct sys_mutex making = SYS_UNLOCKED;
 	struct book *b = &books[which];
 
 	if (!atomic_load_explicit(&b->made, memory_order_acquire)) {
-		pthread_mutex_lock(&making);
+		sys_lock(&making);
 		if (!atomic_load_explicit(&b->made, memory_order_relaxed)) {
 			make_book(b);
 			atomic_store_explicit(&b->made, 1, memory_order_release);
 		}
-		pthread_mutex_unlock(&making);
+		sys_unlock(&making);
 	}
 	return b;
 }

@@ -12,7 +12,6 @@
 
 #include <float.h>
 #include <math.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +20,7 @@
 #include "encode/trellis.h"
 #include "format/codebook.h"
 #include "kernels.h"
+#include "platform/platform.h"
 #include "quern.h"
 
 /* ------------------------------------------------------------------ codebooks */
@@ -119,14 +119,14 @@ static int make_book(struct trellis_book *b, const struct trellis_loops *loops)
 
 	b->value = malloc((size_t)b->size * sizeof *b->value);
 	b->code = malloc(lines * 16 * sizeof *b->code);
-	b->centers = aligned_alloc(64, (size_t)b->clusters * dims * sizeof *b->centers);
-	b->lines = aligned_alloc(64, lines * 16 * dims * sizeof *b->lines);
+	b->centers = sys_alloc((size_t)b->clusters * dims * sizeof *b->centers);
+	b->lines = sys_alloc(lines * 16 * dims * sizeof *b->lines);
 	if (!of || !b->value || !b->code || !b->centers || !b->lines) {
 		free(of);
 		free(b->value);
 		free(b->code);
-		free(b->centers);
-		free(b->lines);
+		sys_free(b->centers);
+		sys_free(b->lines);
 		return 0;
 	}
 	list_values(b);
@@ -152,18 +152,18 @@ static int make_book(struct trellis_book *b, const struct trellis_loops *loops)
 /* NULL where there is no memory for it. */
 static const struct trellis_book *book_of(int which, const struct trellis_loops *loops)
 {
-	static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
+	static struct sys_mutex making = SYS_UNLOCKED;
 	struct trellis_book *b = &books[which];
 	int made = atomic_load_explicit(&b->made, memory_order_acquire);
 
 	if (!made) {
-		pthread_mutex_lock(&making);
+		sys_lock(&making);
 		made = atomic_load_explicit(&b->made, memory_order_relaxed);
 		if (!made) {
 			made = make_book(b, loops);
 			atomic_store_explicit(&b->made, made, memory_order_release);
 		}
-		pthread_mutex_unlock(&making);
+		sys_unlock(&making);
 	}
 	return made ? b : NULL;
 }

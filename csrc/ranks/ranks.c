@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "platform/platform.h"
 #include "quern.h"
 #include "ranks/ranks.h"
 #include "run/pool.h"
@@ -57,7 +58,7 @@ const uint32_t *qn_ranks_begin(struct qn_ranks *g, const uint32_t *ask)
 {
 	g->ask = ask;
 	g->pass++;
-	g->since = pool_ns();
+	g->since = sys_ns();
 	__atomic_store_n(&g->stop, g->failed != QN_OK, __ATOMIC_RELAXED);
 	return &g->stop;
 }
@@ -130,14 +131,14 @@ static int exchange(struct qn_ranks *g, uint8_t *const *at, const size_t *n, int
 
 int qn_ranks_exchange(struct qn_ranks *g, uint8_t *const *at, const size_t *n, int32_t to, uint32_t step)
 {
-	const int64_t start = pool_ns();
+	const int64_t start = sys_ns();
 	struct qn_ranks_load *mine = &g->load[g->rank];
 
 	if (g->failed != QN_OK)
 		return g->failed;
 	add(&mine->computed_ns, g->since ? start - g->since : 0);
 	g->failed = exchange(g, at, n, to, step, patience(g, start));
-	g->since = pool_ns();
+	g->since = sys_ns();
 	g->sequence++;
 	add(&g->shares, 1);
 	add(&mine->waited_ns, g->since - start);
@@ -150,7 +151,7 @@ int qn_ranks_exchange(struct qn_ranks *g, uint8_t *const *at, const size_t *n, i
 
 void qn_ranks_end(struct qn_ranks *g)
 {
-	const int64_t now = pool_ns();
+	const int64_t now = sys_ns();
 
 	add(&g->load[g->rank].computed_ns, now - g->since);
 	g->since = now;

@@ -2,12 +2,10 @@
  * self.c - ranks that are threads of one process: what a split computes can be checked without a network. Threads
  * sleep while they wait, since there may be more of them than CPUs.
  */
-#define _GNU_SOURCE
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "platform/platform.h"
 #include "quern.h"
 #include "ranks/ranks.h"
 
@@ -19,8 +17,8 @@ struct message {
 
 /* What all ranks share, under the lock. */
 struct group {
-	pthread_mutex_t lock;
-	pthread_cond_t changed;
+	struct sys_mutex lock;
+	struct sys_cond changed;
 	int32_t n, open, waiting; /* waiting: at the meeting */
 	uint64_t meeting;
 	int broken;
@@ -43,21 +41,10 @@ static struct group *group_of(struct qn_ranks *g)
 	return ((struct self *)g)->group;
 }
 
-static struct timespec later(int64_t ns)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	ns += t.tv_nsec;
-	t.tv_sec += ns / 1000000000;
-	t.tv_nsec = ns % 1000000000;
-	return t;
-}
-
 static void break_locked(struct group *all)
 {
 	all->broken = 1;
-	pthread_cond_broadcast(&all->changed);
+	sys_cond_wake(&all->changed);
 }
 
 /* Exchanges need all ranks. */
@@ -67,7 +54,7 @@ static int is_over(const struct group *all)
 }
 
 /* Every rank waits here for the others. With the lock held. */
-static int meet(struct group *all, const struct timespec *end)
+static int meet(struct group *all, int64_t end)
 {
 	const uint64_t here = all->meeting;
 	int late = 0;
@@ -75,10 +62,10 @@ static int meet(struct group *all, const struct timespec *end)
 	if (!is_over(all) && ++all->waiting == all->n) {
 		all->waiting = 0;
 		all->meeting++;
-		pthread_cond_broadcast(&all->changed);
+		sys_cond_wake(&all->changed);
 	}
 	while (all->meeting == here && !is_over(all) && !late)
-		late = pthread_cond_timedwait(&all->changed, &all->lock, end) != 0;
+		late = !sys_cond_wait(&all->changed, &all->lock, end);
 	if (all->meeting != here)
 		return QN_OK;
 	if (late)
@@ -90,14 +77,14 @@ static int meet(struct group *all, const struct timespec *end)
 static int gather(struct qn_ranks *g, uint8_t *const *at, const size_t *n, int64_t timeout_ns)
 {
 	struct group *all = group_of(g);
-	const struct timespec end = later(timeout_ns);
+	const int64_t end = sys_ns() + timeout_ns;
 	int rc, fits = 1;
 
-	pthread_mutex_lock(&all->lock);
+	sys_lock(&all->lock);
 	all->piece[g->rank] = at[g->rank];
 	all->bytes[g->rank] = n[g->rank];
-	rc = meet(all, &end);
-	pthread_mutex_unlock(&all->lock);
+	rc = meet(all, end);
+	sys_unlock(&all->lock);
 	if (rc != QN_OK)
 		return rc;
 	for (int32_t r = 0; r < g->n; r++) {
@@ -107,9 +94,9 @@ static int gather(struct qn_ranks *g, uint8_t *const *at, const size_t *n, int64
 		if (all->bytes[r] == n[r])
 			memcpy(at[r], all->piece[r], n[r]);
 	}
-	pthread_mutex_lock(&all->lock);
-	rc = meet(all, &end);
-	pthread_mutex_unlock(&all->lock);
+	sys_lock(&all->lock);
+	rc = meet(all, end);
+	sys_unlock(&all->lock);
 	return rc != QN_OK ? rc : fits ? QN_OK : QN_EDESYNC;
 }
 
@@ -124,7 +111,7 @@ static int put(struct qn_ranks *g, int kind, int32_t to, const void *text, size_
 	m->next = NULL;
 	m->n = n;
 	memcpy(m->text, text, n);
-	pthread_mutex_lock(&all->lock);
+	sys_lock(&all->lock);
 	if (all->broken || all->left[to]) {
 		free(m);
 		rc = QN_EBROKEN;
@@ -132,9 +119,9 @@ static int put(struct qn_ranks *g, int kind, int32_t to, const void *text, size_
 		for (last = &all->queue[kind][g->rank][to]; *last; last = &(*last)->next)
 			;
 		*last = m;
-		pthread_cond_broadcast(&all->changed);
+		sys_cond_wake(&all->changed);
 	}
-	pthread_mutex_unlock(&all->lock);
+	sys_unlock(&all->lock);
 	return rc;
 }
 
@@ -143,20 +130,16 @@ static int take(struct qn_ranks *g, int kind, int32_t from, int64_t timeout_ns, 
 {
 	struct group *all = group_of(g);
 	struct message **first = &all->queue[kind][from][g->rank];
-	const struct timespec end = later(timeout_ns);
+	const int64_t end = timeout_ns ? sys_ns() + timeout_ns : 0;
 	int late = 0;
 
-	pthread_mutex_lock(&all->lock);
-	while (!*first && !all->broken && !all->left[from] && !late) {
-		if (timeout_ns)
-			late = pthread_cond_timedwait(&all->changed, &all->lock, &end) != 0;
-		else
-			pthread_cond_wait(&all->changed, &all->lock);
-	}
+	sys_lock(&all->lock);
+	while (!*first && !all->broken && !all->left[from] && !late)
+		late = !sys_cond_wait(&all->changed, &all->lock, end);
 	*m = *first;
 	if (*m)
 		*first = (*m)->next;
-	pthread_mutex_unlock(&all->lock);
+	sys_unlock(&all->lock);
 	return *m ? QN_OK : late ? QN_ETIMEOUT : QN_EBROKEN;
 }
 
@@ -211,9 +194,9 @@ static void self_interrupt(struct qn_ranks *g)
 {
 	struct group *all = group_of(g);
 
-	pthread_mutex_lock(&all->lock);
+	sys_lock(&all->lock);
 	break_locked(all);
-	pthread_mutex_unlock(&all->lock);
+	sys_unlock(&all->lock);
 }
 
 static void group_free(struct group *all)
@@ -223,8 +206,8 @@ static void group_free(struct group *all)
 			next = m->next;
 			free(m);
 		}
-	pthread_cond_destroy(&all->changed);
-	pthread_mutex_destroy(&all->lock);
+	sys_cond_free(&all->changed);
+	sys_mutex_free(&all->lock);
 	free(all);
 }
 
@@ -234,11 +217,11 @@ static void self_close(struct qn_ranks *g)
 	struct group *all = group_of(g);
 	int last;
 
-	pthread_mutex_lock(&all->lock);
+	sys_lock(&all->lock);
 	all->left[g->rank] = 1;
 	last = --all->open == 0;
-	pthread_cond_broadcast(&all->changed);
-	pthread_mutex_unlock(&all->lock);
+	sys_cond_wake(&all->changed);
+	sys_unlock(&all->lock);
 	if (last)
 		group_free(all);
 	free(g);
@@ -255,7 +238,6 @@ static const struct transport self = {
 int qn_ranks_self(struct qn_ranks **ranks, int32_t n)
 {
 	struct group *all;
-	pthread_condattr_t clock;
 
 	if (n < 1 || n > QN_RANKS_MAX)
 		return QN_EINVAL;
@@ -263,11 +245,8 @@ int qn_ranks_self(struct qn_ranks **ranks, int32_t n)
 	if (!all)
 		return QN_ENOMEM;
 	all->n = n;
-	pthread_mutex_init(&all->lock, NULL);
-	pthread_condattr_init(&clock);
-	pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-	pthread_cond_init(&all->changed, &clock);
-	pthread_condattr_destroy(&clock);
+	sys_mutex_init(&all->lock);
+	sys_cond_init(&all->changed);
 	for (; all->open < n; all->open++) {
 		struct self *s = calloc(1, sizeof *s);
 

@@ -4,6 +4,7 @@
  */
 #include <stdatomic.h>
 
+#include "platform/platform.h"
 #include "run/operation.h"
 
 struct job {
@@ -21,15 +22,15 @@ struct job {
 static void run_measured(struct run *c, const struct qn_plan *plan, int32_t i, const struct operation *o)
 {
 	const struct qn_op *op = &plan->ops[i];
-	const int64_t start = pool_ns();
+	const int64_t start = sys_ns();
 	int64_t end;
 
 	c->time = &plan->ticks->times[(int64_t)i * c->nth + c->ith];
 	o->run(c, op);
-	end = pool_ns();
+	end = sys_ns();
 	c->time->busy_ns += end - start;
 	pool_barrier(c->pool, c->ith);
-	c->time->wait_ns += pool_ns() - end;
+	c->time->wait_ns += sys_ns() - end;
 	if (c->ith == 0 && o->moves) {
 		const struct qn_ticks_op m = o->moves(c, op);
 

@@ -2,28 +2,18 @@
  * pool.c - threads.
  *
  * A layer has about ten steps with a barrier between them, each far shorter than a trip through
- * the operating system. So threads spin for a bounded time, and sleep on a futex after that: a
+ * the operating system. So threads spin for a bounded time, and sleep on a word after that: a
  * layer's steps follow each other at memory speed, and an idle engine costs nothing.
  *
  * Threads are in groups, within places (NUMA nodes): a word that a hundred threads write or wait on is passed from CPU
  * to CPU a hundred times. Each group has its own words, the last of a group to come to a barrier goes on to the one of
  * all groups, and threads that sleep are woken by those of their group that were woken before.
  */
-#define _GNU_SOURCE
-#include <errno.h>
-#include <limits.h>
-#include <linux/futex.h>
-#include <pthread.h>
-#include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
+#include "platform/platform.h"
 #include "run/pool.h"
 
 #define THREADS_MAX 1024
@@ -45,7 +35,7 @@ struct gate {
 
 struct worker {
 	struct qn_pool *pool;
-	pthread_t thread;
+	struct sys_thread thread;
 	int ith, group, place;
 };
 
@@ -81,29 +71,6 @@ static void relax(void)
 #endif
 }
 
-int64_t pool_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
-}
-
-/*
- * Who sleeps until a word is no longer `old`, by a bit. Threads that have left a gate may sleep there again before the
- * last of those that slept with them is woken, but all have left it when it opens for them: so there are two kinds at
- * most, and neither is woken in the other's place.
- */
-static uint32_t kind(uint32_t old)
-{
-	return 1u << old % 2;
-}
-
-static void futex_wake(struct gate *g, uint32_t old, int n)
-{
-	syscall(SYS_futex, &g->word, FUTEX_WAKE_BITSET_PRIVATE, n, NULL, NULL, kind(old));
-}
-
 /* Each thread that was woken wakes two more, while any sleep. */
 static void gate_wait(struct gate *g, uint32_t old)
 {
@@ -116,16 +83,16 @@ static void gate_wait(struct gate *g, uint32_t old)
 			relax();
 		}
 		if (!until)
-			until = pool_ns() + SPIN_NS;
-		else if (pool_ns() > until)
+			until = sys_ns() + SPIN_NS;
+		else if (sys_ns() > until)
 			break;
 	}
 	/* Sequentially consistent: either the opener sees the sleeper, or the sleeper the new word. */
 	atomic_fetch_add(&g->sleepers, 1);
 	while (atomic_load(&g->word) == old)
-		syscall(SYS_futex, &g->word, FUTEX_WAIT_BITSET_PRIVATE, old, NULL, NULL, kind(old));
+		sys_sleep(&g->word, old);
 	if (atomic_fetch_sub(&g->sleepers, 1) > 1)
-		futex_wake(g, old, 2);
+		sys_wake(&g->word, old, 2);
 }
 
 /*
@@ -139,7 +106,7 @@ static void gates_open(struct qn_pool *p, size_t at)
 		const uint32_t old = atomic_fetch_add(&g->word, 1);
 
 		if (atomic_load(&g->sleepers))
-			futex_wake(g, old, 1);
+			sys_wake(&g->word, old, 1);
 		return;
 	}
 	for (int i = 0; i < p->n_groups; i++) {
@@ -153,7 +120,7 @@ static void gates_open(struct qn_pool *p, size_t at)
 		struct gate *g = (struct gate *)((char *)&p->groups[i] + at);
 
 		if (atomic_load_explicit(&g->sleepers, memory_order_relaxed))
-			futex_wake(g, atomic_load_explicit(&g->word, memory_order_relaxed) - 1, 1);
+			sys_wake(&g->word, atomic_load_explicit(&g->word, memory_order_relaxed) - 1, 1);
 	}
 }
 
@@ -181,11 +148,11 @@ void pool_barrier(struct qn_pool *p, int ith)
 
 void pool_wait(struct qn_pool *p, int ith, struct qn_ticks_time *time)
 {
-	const int64_t start = time ? pool_ns() : 0;
+	const int64_t start = time ? sys_ns() : 0;
 
 	pool_barrier(p, ith);
 	if (time) {
-		const int64_t waited = pool_ns() - start;
+		const int64_t waited = sys_ns() - start;
 
 		time->wait_ns += waited;
 		time->busy_ns -= waited;
@@ -210,7 +177,7 @@ void pool_run(struct qn_pool *p, job_fn *fn, void *arg)
 	pool_barrier(p, 0);
 }
 
-static void *worker_main(void *arg)
+static void worker_main(void *arg)
 {
 	const struct worker *w = arg;
 	struct qn_pool *p = w->pool;
@@ -220,7 +187,7 @@ static void *worker_main(void *arg)
 		gate_wait(&p->groups[w->group].start, seen);
 		seen++; /* one job at a time: the word cannot have moved on by more */
 		if (!p->fn)
-			return NULL;
+			return;
 		p->fn(p, p->arg, w->ith, p->n);
 		pool_barrier(p, w->ith);
 	}
@@ -268,7 +235,7 @@ static struct qn_pool *new_pool(const struct qn_thread *threads, int32_t n)
 	const int places = n_places(threads, n), groups = n / GROUP + places; /* at most */
 	const size_t workers = (sizeof(struct qn_pool) + sizeof(struct worker) * (size_t)n + 63) / 64 * 64;
 	const size_t bytes = workers + sizeof(struct group) * (size_t)groups + sizeof(struct place) * (size_t)places;
-	uint8_t *room = aligned_alloc(64, bytes);
+	uint8_t *room = sys_alloc(bytes);
 	struct qn_pool *p = (struct qn_pool *)room;
 
 	if (!p)
@@ -288,36 +255,19 @@ static struct qn_pool *new_pool(const struct qn_thread *threads, int32_t n)
 	return p;
 }
 
-/* CPUs that Linux may be built for are fewer; cpu_set_t has 1024. */
-#define CPUS_MAX (1 << 16)
-
-/* A CPU that is not ours to use leaves the thread where it was, which is only slower. */
-static void keep_on(pthread_t thread, const struct qn_thread *at)
-{
-	unsigned long set[CPUS_MAX / 8 / sizeof(unsigned long)] = {0};
-	const int each = 8 * (int)sizeof set[0];
-
-	for (int i = 0; i < at->n_cpus; i++)
-		if (at->cpus[i] >= 0 && at->cpus[i] < CPUS_MAX)
-			set[at->cpus[i] / each] |= 1ul << at->cpus[i] % each;
-	if (at->n_cpus)
-		pthread_setaffinity_np(thread, sizeof set, (const cpu_set_t *)set);
-}
-
 /* Ends the threads that were started: all before number n. */
 static void stop(struct qn_pool *p, int n)
 {
 	p->fn = NULL;
 	gates_open(p, offsetof(struct group, start));
 	for (int i = 1; i < n; i++)
-		pthread_join(p->workers[i].thread, NULL);
-	free(p);
+		sys_thread_join(&p->workers[i].thread);
+	sys_free(p);
 }
 
 int qn_pool_create(struct qn_pool **pool, const struct qn_thread *threads, int32_t n)
 {
 	struct qn_pool *p;
-	sigset_t all, old;
 	int i;
 
 	*pool = NULL;
@@ -326,22 +276,14 @@ int qn_pool_create(struct qn_pool **pool, const struct qn_thread *threads, int32
 	p = new_pool(threads, n);
 	if (!p)
 		return QN_ENOMEM;
-	/*
-	 * Signals are for the program's own threads, which have the stacks that its handlers want. But that of a
-	 * mapped file's page that cannot be read goes to who reads it, and would end the process if it were blocked.
-	 */
-	sigfillset(&all);
-	sigdelset(&all, SIGBUS);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
 	for (i = 1; i < n; i++) {
 		struct worker *w = &p->workers[i];
 
-		if (pthread_create(&w->thread, NULL, worker_main, w))
+		if (!sys_thread_start(&w->thread, worker_main, w))
 			break;
 		if (threads)
-			keep_on(w->thread, &threads[i]);
+			sys_thread_keep(&w->thread, threads[i].cpus, threads[i].n_cpus);
 	}
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (i < n) {
 		stop(p, i);
 		return QN_ENOMEM;
@@ -459,8 +401,8 @@ static int deal_help(struct qn_pool *p, int counter, struct deal *d)
 		if (!some)
 			return 0;
 		if (!d->until)
-			d->until = pool_ns() + HELP_NS;
-		else if (pool_ns() > d->until)
+			d->until = sys_ns() + HELP_NS;
+		else if (sys_ns() > d->until)
 			d->until = INT64_MIN;
 		for (int i = 0; i < 32 && d->until != INT64_MIN; i++)
 			relax();

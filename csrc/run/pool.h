@@ -34,12 +34,6 @@ void pool_barrier(struct qn_pool *pool, int ith);
 void pool_wait(struct qn_pool *pool, int ith, struct qn_ticks_time *time);
 
 /*
- * The system's clock: 20 to 30 ns through the vDSO, of operations that take 10 us and more. A CPU's own counter is
- * cheaper and would need its rate measured, and trust that it is the same on all CPUs.
- */
-int64_t pool_ns(void);
-
-/*
  * Work items of step `counter` of a job (0 .. 2 * POOL_COUNTERS - 1), n in all, dealt in order. Most of
  * each thread's share is its own, contiguous, so that it streams; the tail of all is taken by who
  * comes first, so that a thread whose CPU was taken away does not hold up the others.

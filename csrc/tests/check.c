@@ -2,18 +2,15 @@
  * check.c - compares the kernels of every instruction set this CPU has with the scalar ones, and
  * the scalar ones with the formulas. With --bench it also measures each kernel alone.
  */
-#define _GNU_SOURCE
 #include <math.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "check.h"
+#include "host.h"
 
 #define LINES_MAX 12 /* failures of a family that get a line; the rest are counted */
 #define LIMIT_SECONDS 600 /* of CPU: a family, or one type's products, that takes more hangs; an emulator takes 100 */
@@ -115,20 +112,25 @@ int check_near(const char *what, int64_t i, double got, double want, double erro
  * A kernel that runs off its buffers ends here, and threads that wait for each other for ever. Only
  * calls that a signal handler may make.
  */
-static void crashed(int sig)
+static void end_in(const char *head)
 {
 	static const char tail[] = "; seed ";
-	const char *head = sig == SIGALRM ? "FAIL no end in " : "FAIL crash in ";
 	char digits[21];
 	int n = 0;
 
 	for (uint64_t rest = seed; rest || !n; rest /= 10)
 		digits[sizeof digits - (size_t)++n] = (char)('0' + rest % 10);
-	if (write(1, head, strlen(head)) < 0 || write(1, context, strlen(context)) < 0 ||
-	    write(1, tail, sizeof tail - 1) < 0 || write(1, digits + sizeof digits - n, (size_t)n) < 0 ||
-	    write(1, "\n", 1) < 0)
-		_exit(sig);
-	_exit(1);
+	host_say(head, strlen(head));
+	host_say(context, strlen(context));
+	host_say(tail, sizeof tail - 1);
+	host_say(digits + sizeof digits - n, (size_t)n);
+	host_say("\n", 1);
+	host_end(1);
+}
+
+static void crashed(void)
+{
+	end_in("FAIL crash in ");
 }
 
 /* ------------------------------------------------------------------ memory */
@@ -140,13 +142,13 @@ static int n_allocated;
 
 struct guard guard_new(size_t most)
 {
-	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	const size_t page = host_page();
 	const size_t bytes = (most + page - 1) / page * page;
 	struct guard g;
 
-	g.map = mmap(NULL, bytes + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (g.map == MAP_FAILED || mprotect(g.map + bytes, page, PROT_NONE)) {
-		perror("check: mmap");
+	g.map = host_map(bytes, page);
+	if (!g.map) {
+		fprintf(stderr, "check: no memory\n");
 		exit(2);
 	}
 	g.end = g.map + bytes;
@@ -156,7 +158,7 @@ struct guard guard_new(size_t most)
 
 void guard_free(struct guard *g)
 {
-	munmap(g->map, (size_t)(g->end - g->map) + (size_t)sysconf(_SC_PAGESIZE));
+	host_unmap(g->map, (size_t)(g->end - g->map), host_page());
 }
 
 void *guard_fill(struct guard *g, size_t bytes)
@@ -248,26 +250,23 @@ void rnd_bytes(void *p, size_t n)
 		*b++ = (uint8_t)rnd();
 }
 
-static struct timespec limit_seen; /* CPU time of the process at the last look */
-static time_t limit_begin;
+static double limit_begin, limit_seen; /* CPU time of the process at the last look */
 
 void check_limit(void)
 {
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &limit_seen);
-	limit_begin = limit_seen.tv_sec;
-	alarm(LIMIT_SECONDS);
+	limit_begin = limit_seen = host_cpu_seconds();
+	host_alarm(LIMIT_SECONDS);
 }
 
 /* Others may have the CPUs: what hangs has used as much of one as it may, or none since the last look. */
-static void late(int sig)
+static void late(void)
 {
-	struct timespec now;
+	const double now = host_cpu_seconds();
 
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-	if (now.tv_sec - limit_begin >= LIMIT_SECONDS || now.tv_sec - limit_seen.tv_sec < 1)
-		crashed(sig);
+	if (now - limit_begin >= LIMIT_SECONDS || now - limit_seen < 1)
+		end_in("FAIL no end in ");
 	limit_seen = now;
-	alarm(LIMIT_SECONDS);
+	host_alarm(LIMIT_SECONDS);
 }
 
 /* ------------------------------------------------------------------ the program */
@@ -333,10 +332,7 @@ static void usage(void)
 
 static double seconds(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+	return (double)sys_ns() * 1e-9;
 }
 
 /* Whether name is in list, whose entries stand between commas; and how many there are. */
@@ -405,11 +401,7 @@ int main(int argc, char **argv)
 	seed = seed_text ? strtoull(seed_text, NULL, 10) : (uint64_t)time(NULL);
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	printf("seed %llu\n", (unsigned long long)seed);
-	signal(SIGSEGV, crashed);
-	signal(SIGBUS, crashed);
-	signal(SIGILL, crashed);
-	signal(SIGFPE, crashed);
-	signal(SIGALRM, late);
+	host_watch(crashed, late);
 
 	open_sets(only, bench);
 	for (int i = 0; i < COUNT(families); i++) {

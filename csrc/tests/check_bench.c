@@ -3,21 +3,17 @@
  * A product is measured against the set's own int8 peak, found in the same run. Attention of one
  * token is measured over long sequences, too, on two threads.
  */
-#define _POSIX_C_SOURCE 200809L
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "format/kv.h"
 #include "check.h"
+#include "host.h"
 
 static double seconds(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+	return (double)sys_ns() * 1e-9;
 }
 
 /* Seconds of one call: the best of some tries, each of a few milliseconds. */

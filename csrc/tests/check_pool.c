@@ -1,18 +1,11 @@
 /* check_pool.c - threads: that each item is dealt once, barriers hold, and pools come and go. */
-#define _GNU_SOURCE
-#include <linux/futex.h>
-#include <pthread.h>
-#include <sched.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "run/pool.h"
 #include "check.h"
+#include "host.h"
 
 #define ITEMS_MAX 1000
 #define STEPS 4
@@ -99,7 +92,7 @@ static void dealing(struct qn_pool *pool, int threads, int n)
 
 /* Which CPUs each thread may use. */
 struct pins {
-	cpu_set_t may[4];
+	uint64_t may[4][HOST_CPUS / 64];
 };
 
 static void pins_job(struct qn_pool *pool, void *arg, int ith, int nth)
@@ -107,20 +100,22 @@ static void pins_job(struct qn_pool *pool, void *arg, int ith, int nth)
 	struct pins *p = arg;
 
 	(void)pool, (void)nth;
-	sched_getaffinity(0, sizeof p->may[ith], &p->may[ith]);
+	host_affinity(p->may[ith]);
 }
 
 static void pinning(void)
 {
 	struct qn_pool *pool;
 	struct pins p;
-	cpu_set_t ours;
+	uint64_t ours[HOST_CPUS / 64], one[HOST_CPUS / 64] = {0};
 	static const int32_t bad = 1 << 20, negative = -1; /* nobody's: those threads stay unpinned */
 	int32_t last = 0;
 
-	sched_getaffinity(0, sizeof ours, &ours);
-	for (int i = 0; i < CPU_SETSIZE; i++)
-		last = CPU_ISSET(i, &ours) ? i : last;
+	if (!host_affinity(ours))
+		return;
+	for (int i = 0; i < HOST_CPUS; i++)
+		last = ours[i / 64] >> i % 64 & 1 ? i : last;
+	one[last / 64] = UINT64_C(1) << last % 64;
 	const struct qn_thread threads[] = {{0}, {&last, 1, 0}, {&negative, 1, 0}, {&bad, 1, 0}};
 
 	check_at(check_sets, "pool pinned to CPU %d", last);
@@ -128,95 +123,26 @@ static void pinning(void)
 		return;
 	pool_run(pool, pins_job, &p);
 	qn_pool_destroy(pool);
-	check_true(CPU_COUNT(&p.may[1]) == 1 && CPU_ISSET(last, &p.may[1]), "thread 1 is not");
+	check_true(!memcmp(p.may[1], one, sizeof one), "thread 1 is not");
 	for (int i = 0; i < COUNT(threads); i++)
-		check_true(i == 1 || CPU_EQUAL(&p.may[i], &ours), "thread %d may not use all CPUs of ours", i);
-}
-
-static void nap(long ns)
-{
-	nanosleep(&(struct timespec){.tv_nsec = ns}, NULL);
+		check_true(i == 1 || !memcmp(p.may[i], ours, sizeof ours),
+		           "thread %d may not use all CPUs of ours", i);
 }
 
 static void empty_runs(struct qn_pool *pool, int threads)
 {
 	const struct qn_batch none = {0};
 	/* Threads beyond the CPUs make every run a trip through the scheduler. */
-	const int runs = (check_quick ? 2000 : 20000) / (threads <= sysconf(_SC_NPROCESSORS_ONLN) ? 1 : 10);
+	const int runs = (check_quick ? 2000 : 20000) / (threads <= host_cpus() ? 1 : 10);
 
 	check_at(check_sets, "pool of %d threads, empty runs", threads);
 	for (int i = 0; i < runs; i++) {
 		run_ops(pool, NULL, 0, NULL, &none, NULL, 0, NULL);
 		if (i % 400 == 0)
-			nap(200000); /* workers fall asleep, or just about to */
+			host_nap(200000); /* workers fall asleep, or just about to */
 		if (i % 401 == 0)
-			nap(50000);
+			host_nap(50000);
 	}
-}
-
-/* ------------------------------------------------------------------ a kernel that wakes who slept last */
-
-static struct sleeper {
-	const uint32_t *word;
-	uint32_t kinds;
-	int woken;
-	struct sleeper *before;
-} *sleepers;
-static pthread_mutex_t sleepers_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t sleepers_woken = PTHREAD_COND_INITIALIZER;
-static _Atomic int last_first;
-
-static long futex_last_first(const uint32_t *word, int op, uint32_t n, uint32_t kinds)
-{
-	long woken = 0;
-
-	pthread_mutex_lock(&sleepers_lock);
-	if (op == FUTEX_WAIT_BITSET) {
-		struct sleeper me = {.word = word, .kinds = kinds, .before = sleepers};
-
-		if (__atomic_load_n(word, __ATOMIC_SEQ_CST) == n) {
-			sleepers = &me;
-			while (!me.woken)
-				pthread_cond_wait(&sleepers_woken, &sleepers_lock);
-		}
-	} else {
-		for (struct sleeper **at = &sleepers; *at && woken < n;) {
-			struct sleeper *s = *at;
-
-			if (s->word == word && s->kinds & kinds) {
-				*at = s->before;
-				s->woken = 1;
-				woken++;
-			} else {
-				at = &s->before;
-			}
-		}
-		pthread_cond_broadcast(&sleepers_woken);
-	}
-	pthread_mutex_unlock(&sleepers_lock);
-	return woken;
-}
-
-/* The linker has the pool call this one. */
-long __real_syscall(long number, ...);
-long __wrap_syscall(long number, ...);
-
-long __wrap_syscall(long number, ...)
-{
-	va_list args;
-	long a[6];
-
-	va_start(args, number);
-	for (int i = 0; i < 6; i++)
-		a[i] = va_arg(args, long);
-	va_end(args);
-	if (number != SYS_futex || !last_first)
-		return __real_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
-
-	const int op = (int)a[1] & FUTEX_CMD_MASK, some = op == FUTEX_WAIT_BITSET || op == FUTEX_WAKE_BITSET;
-
-	return futex_last_first((const uint32_t *)a[0], op == FUTEX_WAIT ? FUTEX_WAIT_BITSET : op, (uint32_t)a[2],
-	                        some ? (uint32_t)a[5] : ~0u);
 }
 
 static void sleepy_job(struct qn_pool *pool, void *arg, int ith, int nth)
@@ -224,7 +150,7 @@ static void sleepy_job(struct qn_pool *pool, void *arg, int ith, int nth)
 	(void)arg;
 	for (int i = 0; i < (check_quick ? 20 : 100); i++) {
 		if (i % nth == ith)
-			nap(300000); /* all others sleep */
+			host_nap(300000); /* all others sleep */
 		pool_barrier(pool, ith);
 	}
 }
@@ -233,20 +159,20 @@ static void woken_in_any_order(void)
 {
 	struct qn_pool *pool;
 
+	if (!host_wake_last(1))
+		return;
 	check_at(check_sets, "pool of 12 threads, of which the last that sleeps is woken first");
-	last_first = 1;
 	if (check_true(qn_pool_create(&pool, NULL, 12) == QN_OK, "not created")) {
 		pool_run(pool, sleepy_job, NULL);
 		qn_pool_destroy(pool);
 	}
-	last_first = 0;
+	host_wake_last(0);
 }
 
-static void *stop_soon(void *word)
+static void stop_soon(void *word)
 {
-	nap(200000);
+	host_nap(200000);
 	__atomic_store_n((uint32_t *)word, 1, __ATOMIC_RELAXED);
-	return NULL;
 }
 
 /* Plans, of no operations, are run until the word says stop; all threads stop before the same one. */
@@ -255,7 +181,7 @@ static void stopping(struct qn_pool *pool, int threads)
 	static struct qn_plan plans[1 << 20];
 	const struct qn_batch none = {0};
 	uint32_t stop = 1;
-	pthread_t other;
+	struct sys_thread other;
 	int32_t ran;
 
 	check_at(check_sets, "pool of %d threads, stopped", threads);
@@ -264,12 +190,12 @@ static void stopping(struct qn_pool *pool, int threads)
 	stop = 0;
 	ran = qn_run(pool, plans, 1000, NULL, &none, NULL, 0, &stop);
 	check_true(ran == 1000, "%d plans of 1000 ran", ran);
-	if (pthread_create(&other, NULL, stop_soon, &stop))
+	if (!sys_thread_start(&other, stop_soon, &stop))
 		return;
 	do
 		ran = qn_run(pool, plans, COUNT(plans), NULL, &none, NULL, 0, &stop);
 	while (ran == COUNT(plans));
-	pthread_join(other, NULL);
+	sys_thread_join(&other);
 	check_true(ran >= 0 && ran < (int32_t)COUNT(plans), "%d plans ran", ran);
 	run_ops(pool, NULL, 0, NULL, &none, NULL, 0, NULL); /* as ever */
 }
@@ -332,7 +258,7 @@ static void placed(void)
 		for (int k = 0; k < (n > 8 ? 4 : 40); k++)
 			dealing(pool, n, rnd_below(k % 2 ? 30 : ITEMS_MAX));
 		if (n > 8)
-			nap(1000000); /* all sleep */
+			host_nap(1000000); /* all sleep */
 		dealing(pool, n, ITEMS_MAX);
 		qn_pool_destroy(pool);
 	}

@@ -1,10 +1,10 @@
 /* check_share.c - ranks that are threads: what each has of rows, messages, and how a pass ends on all of them. */
 #define _GNU_SOURCE
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "check.h"
+#include "host.h"
 #include "kernels.h"
 #include "run/pool.h"
 
@@ -24,7 +24,7 @@ struct rank {
 	const uint32_t *ask;
 	float *x, *all; /* what it had, and what all have together */
 	uint8_t *act, *all_act;
-	pthread_t thread;
+	struct sys_thread thread;
 };
 
 static struct qn_op share(struct qn_ranks *g, int apart)
@@ -70,7 +70,7 @@ static void rank_open(struct rank *k, struct qn_ranks *g, struct qn_pool *pool, 
 	k->bufs[STAGE] = (struct qn_buf){guard_alloc((size_t)n_tok * (size_t)stage * sizeof(float)), stage};
 }
 
-static void *rank_run(void *arg)
+static void rank_run(void *arg)
 {
 	struct rank *k = arg;
 	const struct qn_plan plan = {.ops = &k->op, .n_ops = 1};
@@ -80,15 +80,14 @@ static void *rank_run(void *arg)
 	for (int i = 0; i < PLANS; i++)
 		plans[i] = plan;
 	k->ran = qn_run(k->pool, plans, k->ask ? PLANS : 1, k->bufs, &batch, NULL, 0, qn_ranks_begin(k->g, k->ask));
-	return NULL;
 }
 
 static void together(struct rank *ranks, int n)
 {
 	for (int r = 0; r < n; r++)
-		check_true(!pthread_create(&ranks[r].thread, NULL, rank_run, &ranks[r]), "no thread");
+		check_true(sys_thread_start(&ranks[r].thread, rank_run, &ranks[r]), "no thread");
 	for (int r = 0; r < n; r++)
-		pthread_join(ranks[r].thread, NULL);
+		sys_thread_join(&ranks[r].thread);
 }
 
 /* All have the columns and blocks of all, and what is beside them is as it was. */

@@ -1,18 +1,14 @@
 /* cpu.c - what this x86 CPU and its OS support, and the choice of kernels. */
-#define _GNU_SOURCE
 #include <cpuid.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "kernels.h"
+#include "platform/platform.h"
 #include "quern.h"
 #include "x86/set.h"
 
 #define XCR0_YMM (3 << 1)                 /* SSE and AVX state */
 #define XCR0_ZMM (XCR0_YMM | 7 << 5)      /* opmask and both halves of zmm */
 #define XCR0_AMX (3u << 17)               /* tile configuration and data */
-#define ARCH_REQ_XCOMP_PERM 0x1023
-#define XFEATURE_XTILEDATA 18
 
 static uint64_t xgetbv(void)
 {
@@ -46,7 +42,7 @@ uint32_t qn_cpu_isa(void)
 	if (has(a71, 4))
 		isa |= QN_AVXVNNI;
 	/* F, DQ, BW, VL */
-	if ((xcr0 & XCR0_ZMM) != XCR0_ZMM || !has(b7, 16) || !has(b7, 17) || !has(b7, 30) || !has(b7, 31))
+	if (((xcr0 & XCR0_ZMM) != XCR0_ZMM && !sys_avx512()) || !has(b7, 16) || !has(b7, 17) || !has(b7, 30) || !has(b7, 31))
 		return isa;
 	isa |= QN_AVX512;
 	if (!has(c7, 11))
@@ -55,9 +51,8 @@ uint32_t qn_cpu_isa(void)
 	if (!has(a71, 5))
 		return isa;
 	isa |= QN_AVX512BF16;
-	/* BF16, TILE, INT8; the kernel grants the tile registers to a process that asks */
-	if (has(d7, 22) && has(d7, 24) && has(d7, 25) && (xcr0 & XCR0_AMX) == XCR0_AMX &&
-	    !syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA))
+	/* BF16, TILE, INT8 */
+	if (has(d7, 22) && has(d7, 24) && has(d7, 25) && (xcr0 & XCR0_AMX) == XCR0_AMX && sys_amx())
 		isa |= QN_AMX;
 	return isa;
 }

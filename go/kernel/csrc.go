@@ -2,7 +2,8 @@
 
 package kernel
 
-// #cgo LDFLAGS: -lm -lpthread
+// #cgo !windows LDFLAGS: -lm -lpthread
+// #cgo windows LDFLAGS: -lsynchronization
 import "C"
 
 import (
@@ -10,6 +11,7 @@ import (
 	_ "github.com/quern-llm/quern/csrc/encode"
 	_ "github.com/quern-llm/quern/csrc/format"
 	_ "github.com/quern-llm/quern/csrc/ops"
+	_ "github.com/quern-llm/quern/csrc/platform"
 	_ "github.com/quern-llm/quern/csrc/ranks"
 	_ "github.com/quern-llm/quern/csrc/run"
 	_ "github.com/quern-llm/quern/csrc/scalar"

@@ -1,4 +1,7 @@
+//go:build !windows
+
 #define _GNU_SOURCE
+#define _DARWIN_C_SOURCE
 #include "fault.h"
 
 #include <errno.h>

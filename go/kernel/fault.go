@@ -25,7 +25,7 @@ type Guard struct {
 }
 
 // NewGuard guards a mapping. It returns nil, which guards nothing, if there are too many guards or b is
-// empty.
+// empty, and on Windows, which lets nobody truncate a file that is mapped.
 func NewGuard(b []byte) *Guard {
 	if len(b) == 0 {
 		return nil

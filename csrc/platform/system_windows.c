@@ -1,0 +1,135 @@
+/* system_windows.c - Windows 10 and later. */
+#define _WIN32_WINNT 0x0a00
+#define WIN32_LEAN_AND_MEAN
+#include <malloc.h>
+#include <windows.h>
+
+#include "platform/platform.h"
+
+#define STACK ((SIZE_T)8 << 20) /* as on other systems: 1 MB is Windows' own choice */
+#define GROUP_CPUS 64
+
+int64_t sys_ns(void)
+{
+	LARGE_INTEGER rate, now;
+
+	QueryPerformanceFrequency(&rate);
+	QueryPerformanceCounter(&now);
+	return now.QuadPart / rate.QuadPart * 1000000000 + now.QuadPart % rate.QuadPart * 1000000000 / rate.QuadPart;
+}
+
+void *sys_alloc(size_t bytes)
+{
+	return _aligned_malloc(bytes, 64);
+}
+
+void sys_free(void *p)
+{
+	_aligned_free(p);
+}
+
+static DWORD WINAPI thread_main(void *arg)
+{
+	const struct sys_thread *t = arg;
+
+	t->run(t->arg);
+	return 0;
+}
+
+int sys_thread_start(struct sys_thread *t, void (*run)(void *), void *arg)
+{
+	*t = (struct sys_thread){.run = run, .arg = arg};
+	t->handle = (uintptr_t)CreateThread(NULL, STACK, thread_main, t, STACK_SIZE_PARAM_IS_A_RESERVATION, NULL);
+	return t->handle != 0;
+}
+
+void sys_thread_join(struct sys_thread *t)
+{
+	WaitForSingleObject((HANDLE)t->handle, INFINITE);
+	CloseHandle((HANDLE)t->handle);
+}
+
+void sys_thread_keep(struct sys_thread *t, const int32_t *cpus, int32_t n)
+{
+	GROUP_AFFINITY to = {0};
+
+	for (int i = 0; i < n; i++) {
+		if (cpus[i] < 0 || cpus[i] / GROUP_CPUS > UINT16_MAX)
+			continue;
+		if (!to.Mask)
+			to.Group = (WORD)(cpus[i] / GROUP_CPUS);
+		if (cpus[i] / GROUP_CPUS == to.Group)
+			to.Mask |= (KAFFINITY)1 << cpus[i] % GROUP_CPUS;
+	}
+	if (to.Mask)
+		SetThreadGroupAffinity((HANDLE)t->handle, &to, NULL);
+}
+
+void sys_sleep(const _Atomic uint32_t *word, uint32_t old)
+{
+	WaitOnAddress((volatile void *)word, &old, sizeof old, INFINITE);
+}
+
+/* All that sleep on it: one that was woken might be one that waits for the next value. */
+void sys_wake(const _Atomic uint32_t *word, uint32_t old, int n)
+{
+	(void)old, (void)n;
+	WakeByAddressAll((void *)word);
+}
+
+void sys_mutex_init(struct sys_mutex *m)
+{
+	InitializeSRWLock((SRWLOCK *)&m->of);
+}
+
+void sys_lock(struct sys_mutex *m)
+{
+	AcquireSRWLockExclusive((SRWLOCK *)&m->of);
+}
+
+void sys_unlock(struct sys_mutex *m)
+{
+	ReleaseSRWLockExclusive((SRWLOCK *)&m->of);
+}
+
+void sys_mutex_free(struct sys_mutex *m)
+{
+	(void)m;
+}
+
+void sys_cond_init(struct sys_cond *c)
+{
+	InitializeConditionVariable((CONDITION_VARIABLE *)&c->of);
+}
+
+void sys_cond_free(struct sys_cond *c)
+{
+	(void)c;
+}
+
+void sys_cond_wake(struct sys_cond *c)
+{
+	WakeAllConditionVariable((CONDITION_VARIABLE *)&c->of);
+}
+
+int sys_cond_wait(struct sys_cond *c, struct sys_mutex *m, int64_t until)
+{
+	const int64_t left = until - sys_ns(), ms = (left + 999999) / 1000000;
+
+	if (until && left <= 0)
+		return 0;
+	/* Longer than 50 days is for ever. */
+	return SleepConditionVariableSRW((CONDITION_VARIABLE *)&c->of, (SRWLOCK *)&m->of,
+	                                 !until || ms >= INFINITE ? INFINITE : (DWORD)ms, 0) != 0;
+}
+
+int sys_avx512(void)
+{
+	return 0;
+}
+
+/* Windows 11 would give them to a process that asks. Nobody has run the kernels there: without them, they are not used. */
+int sys_amx(void)
+{
+	return 0;
+}

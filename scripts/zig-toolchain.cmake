@@ -1,0 +1,25 @@
+# Builds for Windows or macOS on another machine, by Zig's C compiler (Clang), which has the headers and libraries of both:
+#
+#	cmake -S . -B build-windows-amd64 -DCMAKE_TOOLCHAIN_FILE=scripts/zig-toolchain.cmake -DQN_TARGET=x86_64-windows-gnu
+#	cmake --build build-windows-amd64
+#	wine64 build-windows-amd64/csrc/check.exe
+#
+# The other targets are aarch64-macos and x86_64-macos. QN_ZIG is the program, which scripts/setup.sh cross installs.
+set(CMAKE_TRY_COMPILE_PLATFORM_VARIABLES QN_TARGET QN_ZIG)
+if(NOT QN_ZIG)
+  set(QN_ZIG zig)
+endif()
+if(NOT QN_TARGET MATCHES "^(x86_64|aarch64)-(windows|macos)")
+  message(FATAL_ERROR "QN_TARGET is '${QN_TARGET}': want x86_64-windows-gnu, aarch64-macos or x86_64-macos")
+endif()
+set(CMAKE_SYSTEM_PROCESSOR ${CMAKE_MATCH_1})
+if(CMAKE_MATCH_2 STREQUAL "windows")
+  set(CMAKE_SYSTEM_NAME Windows)
+else()
+  set(CMAKE_SYSTEM_NAME Darwin)
+endif()
+set(CMAKE_C_COMPILER ${QN_ZIG} cc -target ${QN_TARGET})
+set(CMAKE_C_ARCHIVE_CREATE "${QN_ZIG} ar qc <TARGET> <OBJECTS>")
+set(CMAKE_C_ARCHIVE_APPEND "${QN_ZIG} ar q <TARGET> <OBJECTS>")
+set(CMAKE_C_ARCHIVE_FINISH "${QN_ZIG} ranlib <TARGET>")
+set(CMAKE_CROSSCOMPILING_EMULATOR wine64) # for ctest
