@@ -1,6 +1,6 @@
 /*
- * platform.h - what the library asks of the operating system. Each system has a file with all of it; what Linux and macOS
- * have alike is in unix.c. No other file includes a system's headers, or asks which system it is.
+ * platform.h - what the library asks of the operating system. Each system has a file with all of it; what Linux and
+ * macOS have alike is in unix.c. No other file includes a system's headers, or asks which system it is.
  */
 #ifndef QN_PLATFORM_H
 #define QN_PLATFORM_H
@@ -36,8 +36,8 @@ int sys_thread_start(struct sys_thread *t, void (*run)(void *), void *arg);
 void sys_thread_join(struct sys_thread *t);
 
 /*
- * Keeps it on n CPUs, by the system's numbers (Windows: 64 of each processor group, and a thread is in one group, that of
- * its first CPU). CPUs that are not ours to use leave the thread where it was, which is only slower; and so does a
+ * Keeps it on n CPUs, by the system's numbers (Windows: 64 of each processor group, and a thread is in one group, that
+ * of its first CPU). CPUs that are not ours to use leave the thread where it was, which is only slower; and so does a
  * system without such a call, macOS.
  */
 void sys_thread_keep(struct sys_thread *t, const int32_t *cpus, int32_t n);

@@ -128,7 +128,7 @@ int sys_avx512(void)
 	return 0;
 }
 
-/* Windows 11 would give them to a process that asks. Nobody has run the kernels there: without them, they are not used. */
+/* Windows 11 would give them to a process that asks, but nobody has run the kernels there. */
 int sys_amx(void)
 {
 	return 0;

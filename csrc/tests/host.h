@@ -12,7 +12,7 @@ int host_cpus(void);
 double host_cpu_seconds(void); /* of this process, all threads together */
 void host_nap(int64_t ns);
 
-/* Pages of zeros for bytes that are whole pages, in small pages, with `locked` bytes after them that nobody may touch. */
+/* Zeros for bytes that are whole pages, small ones, with `locked` bytes after them that nobody may touch. */
 uint8_t *host_map(size_t bytes, size_t locked);
 void host_unmap(uint8_t *p, size_t bytes, size_t locked);
 

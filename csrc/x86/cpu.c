@@ -42,7 +42,8 @@ uint32_t qn_cpu_isa(void)
 	if (has(a71, 4))
 		isa |= QN_AVXVNNI;
 	/* F, DQ, BW, VL */
-	if (((xcr0 & XCR0_ZMM) != XCR0_ZMM && !sys_avx512()) || !has(b7, 16) || !has(b7, 17) || !has(b7, 30) || !has(b7, 31))
+	if (((xcr0 & XCR0_ZMM) != XCR0_ZMM && !sys_avx512()) || !has(b7, 16) || !has(b7, 17) || !has(b7, 30) ||
+	    !has(b7, 31))
 		return isa;
 	isa |= QN_AVX512;
 	if (!has(c7, 11))
