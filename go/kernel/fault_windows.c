@@ -1,8 +1,8 @@
 #include "fault.h"
 
 /*
- * Windows lets nobody cut a file that is mapped, and no handler could put other pages in place of its own. So there are no
- * guards: a disk that fails ends the process.
+ * Windows lets nobody cut a file that is mapped, and no handler could put other pages in place of its own. So there are
+ * no guards: a disk that fails ends the process.
  */
 int32_t qn_guard(const void *p, size_t n)
 {
