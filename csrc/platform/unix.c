@@ -1,6 +1,5 @@
-//go:build !windows
-
 /* unix.c - what Linux and macOS have alike: POSIX. */
+#if !defined(_WIN32)
 #define _DEFAULT_SOURCE
 #include <signal.h>
 #include <stdlib.h>
@@ -99,3 +98,5 @@ void sys_cond_wake(struct sys_cond *c)
 {
 	pthread_cond_broadcast(&c->of);
 }
+
+#endif

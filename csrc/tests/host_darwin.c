@@ -1,4 +1,5 @@
 /* host_darwin.c - what macOS lacks. */
+#if defined(__APPLE__)
 #include "host.h"
 
 int64_t host_faults(void)
@@ -17,3 +18,5 @@ int host_wake_last(int on)
 	(void)on;
 	return 0;
 }
+
+#endif

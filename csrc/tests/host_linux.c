@@ -1,4 +1,5 @@
 /* host_linux.c - affinity, page faults of a thread, and a kernel that wakes who slept last. */
+#if defined(__linux__)
 #define _GNU_SOURCE
 #include <linux/futex.h>
 #include <sched.h>
@@ -98,3 +99,5 @@ int host_wake_last(int on)
 	last_first = on;
 	return 1;
 }
+
+#endif

@@ -1,4 +1,5 @@
 /* host_unix.c - what Linux and macOS have alike. */
+#if !defined(_WIN32)
 #define _GNU_SOURCE
 #define _DARWIN_C_SOURCE
 #include <signal.h>
@@ -80,3 +81,5 @@ void host_end(int status)
 {
 	_exit(status);
 }
+
+#endif

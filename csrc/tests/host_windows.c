@@ -1,4 +1,5 @@
 /* host_windows.c - Windows. */
+#if defined(_WIN32)
 #define _WIN32_WINNT 0x0a00
 #define WIN32_LEAN_AND_MEAN
 #include <windows.h>
@@ -125,3 +126,5 @@ void host_end(int status)
 	for (;;)
 		;
 }
+
+#endif

@@ -1,4 +1,5 @@
-/* system_linux.c - Linux's own: futexes, affinity, clocks of conditions, and what it says of the CPU. */
+/* linux.c - Linux's own: futexes, affinity, clocks of conditions, and what it says of the CPU. */
+#if defined(__linux__)
 #define _GNU_SOURCE
 #include <linux/futex.h>
 #include <sched.h>
@@ -96,4 +97,5 @@ uint32_t sys_arm_isa(void)
 	return isa;
 }
 
+#endif
 #endif

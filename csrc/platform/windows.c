@@ -1,4 +1,5 @@
-/* system_windows.c - Windows 10 and later. */
+/* windows.c - Windows 10 and later. */
+#if defined(_WIN32)
 #define _WIN32_WINNT 0x0a00
 #define WIN32_LEAN_AND_MEAN
 #include <malloc.h>
@@ -133,3 +134,5 @@ int sys_amx(void)
 {
 	return 0;
 }
+
+#endif

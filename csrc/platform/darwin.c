@@ -1,4 +1,5 @@
-/* system_darwin.c - macOS's own: sleeping on a word, clocks of conditions, and what it says of the CPU. */
+/* darwin.c - macOS's own: sleeping on a word, clocks of conditions, and what it says of the CPU. */
+#if defined(__APPLE__)
 #define _DARWIN_C_SOURCE
 #include <sys/sysctl.h>
 #include <time.h>
@@ -83,4 +84,5 @@ uint32_t sys_arm_isa(void)
 	return isa;
 }
 
+#endif
 #endif
