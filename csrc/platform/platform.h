@@ -1,6 +1,6 @@
 /*
- * platform.h - what the library asks of the operating system. Each system has a file, which is empty on others, and what
- * Linux and macOS have alike is in unix.c. No other file includes a system's headers, or asks which system it is.
+ * platform.h - what the library asks of the operating system. Each system has a file, which is empty on others, and
+ * what Linux and macOS have alike is in unix.c. No other file includes a system's headers, or asks which it is.
  */
 #ifndef QN_PLATFORM_H
 #define QN_PLATFORM_H
