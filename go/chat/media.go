@@ -37,8 +37,9 @@ type Medium struct {
 	Rate    float32   // frames a second of these; 0: FrameRate
 	Detail  string    // how closely a picture is looked at: low, or anything else for as closely as the model can
 
-	Document bool   // it may also be a text, which is a part in its place
+	Document bool   // it may also be a document, whose text is a part in its place
 	Name     string // of the file of a document
+	About    string // what its sender says of a document
 }
 
 // A part is a Part in JSON, as OpenAI's API has it.

@@ -27,7 +27,7 @@ func KindOf(data []byte) (chat.Kind, error) {
 	case len(data) == 0:
 		return 0, errors.New("an empty file; want a picture as " + can)
 	case format == "PDF":
-		return 0, errors.New("a PDF is not read; send its pages as images, or its text")
+		return 0, errors.New("a PDF is neither a picture nor a sound; give it as a document, or send its pages as images")
 	case format != "":
 		return 0, fmt.Errorf("%s is not read; want a picture as %s", format, can)
 	}

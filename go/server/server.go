@@ -324,7 +324,7 @@ func (s *Server) request(c *gin.Context, r *answer.Route) *answer.Request {
 		media.URL = s.c.Fetch.Fetch
 	}
 	if s.c.Batches != nil {
-		media.Uploaded = func(id string) ([]byte, error) { return uploaded(s.c.Batches, caller.Owner, id) }
+		media.Uploaded = func(id string) (*fetch.File, error) { return uploaded(s.c.Batches, caller.Owner, id) }
 	}
 	c.Request = c.Request.WithContext(ask.WithMedia(c.Request.Context(), media))
 	mostBody := int64(answer.BodyBytes)
@@ -334,8 +334,8 @@ func (s *Server) request(c *gin.Context, r *answer.Route) *answer.Request {
 	return answer.NewRequest(s.host, c, r, caller, mostBody)
 }
 
-// uploaded returns the content of a file that was uploaded, as a medium.
-func uploaded(store *batch.Store, owner, id string) ([]byte, error) {
+// uploaded returns a file that was uploaded, as a medium.
+func uploaded(store *batch.Store, owner, id string) (*fetch.File, error) {
 	about, err := store.File(owner, id)
 	switch {
 	case err != nil:
@@ -348,7 +348,8 @@ func uploaded(store *batch.Store, owner, id string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return io.ReadAll(f)
+	data, err := io.ReadAll(f)
+	return &fetch.File{Data: data, Name: about.Filename}, err
 }
 
 // serve returns the handler of a route.

@@ -17,10 +17,10 @@ const module = "github.com/quern-llm/quern/go/"
 // this module. Lines may name packages that are yet to come.
 var layers = []string{
 	"internal/browser internal/cputime internal/exactmath grammar internal/jinja internal/layers internal/llamaflags internal/newfile internal/panics internal/svg internal/testdata internal/usage",
-	"grammar/regex",
+	"grammar/regex media/document/pdf",
 	"grammar/jsonschema",
 	"grammar/gbnf grammar/lark",
-	"gguf safetensors mem machine tokenizer chat constrain draft sched kernel diskcache demo media/picture media/sound models persona ranks server/batch server/fetch server/oidc server/page server/quota server/reply",
+	"gguf safetensors mem machine tokenizer chat constrain draft sched kernel diskcache demo media/document media/picture media/sound models persona ranks server/batch server/fetch server/oidc server/page server/quota server/reply",
 	"convert/hf mcp quant server/field",
 	"convert/vocab form hub internal/mutate kvcache measure media/prepare model/nn sample scratch scripted server/history server/oidc/oidctest stream synth",
 	"convert/lang generate model/arch model/projector",

@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/quern-llm/quern/go/chat"
+	"github.com/quern-llm/quern/go/media/document"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
@@ -64,7 +65,11 @@ type block struct {
 	ToolUseID string         `json:"tool_use_id"`
 	Content   jsontext.Value `json:"content"`
 	Title     string         `json:"title"`
-	Source    source         `json:"source"`
+	Context   string         `json:"context"` // of a document: what is said of it
+	Citations struct {
+		Enabled bool `json:"enabled"`
+	} `json:"citations"`
+	Source source `json:"source"`
 
 	parts   []chat.Part // what the block is in a message
 	results []chat.Part // of Content
@@ -86,15 +91,19 @@ func (s *source) part(kind chat.Kind, name string) (p chat.Part, err error) {
 	given := ""
 	switch s.Type {
 	case "base64":
-		if m.Source, given = ask.Base64(s.Data), s.Data; kind == chat.Video && !strings.HasPrefix(s.Data, "data:") {
-			m.Source = "data:" + s.Media + ";base64," + s.Data // the type says whether it is a list of frames
+		if m.Source, given = ask.Base64(s.Data), s.Data; kind != chat.Picture && !strings.HasPrefix(s.Data, "data:") {
+			m.Source = "data:" + s.Media + ";base64," + s.Data // the type says whether it is a list of frames, or a page
 		}
 	case "url":
 		m.Source, given = s.URL, s.URL
 	case "file":
 		m.Source, given = ask.Uploaded(s.FileID), s.FileID
 	default:
-		return p, field.Within("source", field.Within("type", reply.Bad("the string %s, want base64, url or file", field.Quote(s.Type))))
+		want := "base64, url or file"
+		if kind == 0 {
+			want = "base64, text, content, url or file"
+		}
+		return p, field.Within("source", field.Within("type", reply.Bad("the string %s, want %s", field.Quote(s.Type), want)))
 	}
 	if given == "" {
 		return p, field.Within("source", reply.Bad("of type %s, and empty", s.Type))
@@ -146,23 +155,7 @@ func (b *block) check() error {
 		}
 		b.parts = chat.Texts(*b.Text)
 	case "document":
-		switch b.Source.Type {
-		case "text":
-			b.parts = chat.Texts(b.titled(b.Source.Data))
-		case "content":
-			inner, err := readBlocks(field.NewReader(b.Source.Content), true)
-			if b.Title != "" {
-				b.parts = chat.Texts(b.Title)
-			}
-			for _, one := range inner {
-				b.parts = append(b.parts, one.parts...)
-			}
-			return field.Within("source", field.Within("content", err))
-		default:
-			p, err := b.Source.part(0, b.Title)
-			b.parts = []chat.Part{p}
-			return err
-		}
+		return b.document()
 	case "image", "video":
 		kind := chat.Picture
 		if b.Type == "video" { // as the vendors of models that see videos have it
@@ -196,12 +189,37 @@ func (b *block) check() error {
 	return nil
 }
 
-// titled puts the title of a document before its text.
-func (b *block) titled(text string) string {
-	if b.Title == "" {
-		return text
+// document makes the parts of a document. A title is the name of its file.
+func (b *block) document() error {
+	if b.Citations.Enabled {
+		return field.Within("citations", reply.Bad("enabled is true, and answers of this server cite nothing; want false, or leave it out"))
 	}
-	return b.Title + "\n" + text
+	switch b.Source.Type {
+	case "text":
+		if b.Source.Data == "" {
+			return field.Within("source", reply.Bad("of type text, and empty"))
+		}
+		b.parts = chat.Texts(document.Plain(b.Source.Data).Prompt(b.Title, b.Context))
+	case "content":
+		inner, err := readBlocks(field.NewReader(b.Source.Content), true)
+		if err != nil {
+			return field.Within("source", field.Within("content", err))
+		}
+		head, tail := document.Around(b.Title, b.Context)
+		b.parts = chat.Texts(head)
+		for _, one := range inner {
+			b.parts = append(b.parts, one.parts...)
+		}
+		b.parts = append(b.parts, chat.Part{Text: tail})
+	default:
+		p, err := b.Source.part(0, b.Title)
+		if p.Medium != nil {
+			p.Medium.About = b.Context
+		}
+		b.parts = []chat.Part{p}
+		return err
+	}
+	return nil
 }
 
 // A turn is one of a conversation.

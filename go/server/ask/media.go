@@ -7,12 +7,13 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/media/document"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/reading"
+	"github.com/quern-llm/quern/go/server/fetch"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
@@ -47,8 +48,8 @@ func Uploaded(id string) string { return uploaded + id }
 
 // A MediaSource finds files for a request.
 type MediaSource struct {
-	URL      func(ctx context.Context, url string) ([]byte, error) // of http, https and file
-	Uploaded func(id string) ([]byte, error)
+	URL      func(ctx context.Context, url string, documents bool) (*fetch.File, error) // of http, https and file
+	Uploaded func(id string) (*fetch.File, error)
 }
 
 type mediaKey struct{}
@@ -58,8 +59,8 @@ func WithMedia(ctx context.Context, s *MediaSource) context.Context {
 	return context.WithValue(ctx, mediaKey{}, s)
 }
 
-// fetch returns the file of a source.
-func fetch(ctx context.Context, source string) ([]byte, error) {
+// find returns the file of a source, which may be a document or may not.
+func find(ctx context.Context, source string, documents bool) (*fetch.File, error) {
 	s, _ := ctx.Value(mediaKey{}).(*MediaSource)
 	scheme, rest, ok := strings.Cut(source, ":")
 	switch id, isUpload := strings.CutPrefix(source, uploaded); {
@@ -68,13 +69,16 @@ func fetch(ctx context.Context, source string) ([]byte, error) {
 	case isUpload:
 		return nil, errors.New("this server keeps no files, want the file itself in base64; start it with --batch-dir")
 	case strings.HasPrefix(source, dataURL):
-		return reading.DataURL(source)
+		data, err := reading.DataURL(source)
+		kind, _, _ := strings.Cut(rest, ",")
+		return &fetch.File{Data: data, Type: strings.TrimSuffix(strings.TrimSpace(kind), ";base64")}, err
 	case ok && s != nil && s.URL != nil && slices.Contains([]string{"http", "https", "file"}, strings.ToLower(scheme)):
-		return s.URL(ctx, source)
+		return s.URL(ctx, source, documents)
 	case ok && strings.HasPrefix(rest, "//"):
 		return nil, fmt.Errorf("a URL of %.20q; want data:image/png;base64, and the file so encoded", scheme)
 	}
-	return reading.DataURL(Base64(source)) // base64 alone, as llama-server takes it
+	data, err := reading.DataURL(Base64(source)) // base64 alone, as llama-server takes it
+	return &fetch.File{Data: data}, err
 }
 
 // bring returns messages whose media have their data, and whose documents that are texts are texts.
@@ -108,11 +112,14 @@ func (m *Model) bring(ctx context.Context, messages []chat.Message) ([]chat.Mess
 				if ctx.Err() != nil {
 					return nil, Ended(ctx)
 				}
+				if short := (*mem.LimitError)(nil); errors.As(err, &short) {
+					return nil, mediaError(ctx, "messages", err)
+				}
 				if bad := (*reply.Error)(nil); errors.As(err, &bad) {
 					bad.Param, bad.Message = "messages", "messages: "+bad.Message
 					return nil, err
 				}
-				return nil, badMedium("medium %d of %d: %v", at, n, err)
+				return nil, badMedium("%s %d of %d: %v", called(c.Parts[j].Medium), at, n, err)
 			}
 		}
 	}
@@ -137,32 +144,33 @@ func (m *Model) bringPart(ctx context.Context, p *chat.Part) (err error) {
 	if one.Kind == chat.Video {
 		one.Frames, listed, err = reading.FramesURL(one.Source)
 	}
+	file := &fetch.File{Data: one.Data}
 	if one.Data == nil && !listed {
-		one.Data, err = fetch(ctx, one.Source)
+		file, err = find(ctx, one.Source, one.Document)
 	}
 	if err != nil {
 		return err
 	}
-	one.Source = ""
+	one.Source, one.Data = "", file.Data
 	if one.Kind == chat.Video {
 		if p.Medium = &one; !listed {
 			err = reading.CheckVideo(one.Data)
 		}
 		return err
 	}
-	if one.Kind, err = reading.KindOf(one.Data); err == nil {
-		p.Medium = &one
-		return m.takes(one.Kind)
-	}
-	if !one.Document || strings.HasPrefix(string(one.Data), "%PDF") || !utf8.Valid(one.Data) {
+	sent := one.Kind
+	if one.Kind, err = reading.KindOf(one.Data); one.Document && sent == 0 && (err != nil || document.Is(one.Data)) {
+		text, err := m.read(ctx, &one, file)
+		if err == nil {
+			*p = text
+		}
 		return err
 	}
-	text := string(one.Data)
-	if one.Name != "" {
-		text = one.Name + "\n" + text
+	if err == nil {
+		p.Medium = &one
+		err = m.takes(one.Kind)
 	}
-	*p = chat.Part{Text: text}
-	return nil
+	return err
 }
 
 // Tokens returns the tokens of the pieces of a prompt for the field of that name; where they are only counted, however many.

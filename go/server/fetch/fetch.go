@@ -1,4 +1,4 @@
-// Package fetch gets the files that requests name by URLs: pictures and sounds of other servers, and files of this one. Nothing
+// Package fetch gets the files that requests name by URLs: pictures, sounds and documents of other servers, and files of this one. Nothing
 // is got that was not allowed: a request must not reach what only the server can.
 package fetch
 
@@ -13,6 +13,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -145,13 +146,22 @@ func public(a netip.Addr) bool {
 	return global6.Contains(a) && !within(special6)
 }
 
-// Fetch returns the file of a URL. Errors are for who asked: they do not tell what else is there.
-func (f *Fetcher) Fetch(ctx context.Context, address string) ([]byte, error) {
+// A File is what a URL names.
+type File struct {
+	Data []byte
+	Name string // the last part of its path; empty: it has none
+	Type string // the media type that it was sent with; empty: none was
+}
+
+// Fetch returns the file of a URL: a picture or a sound, or with documents anything that may be one. Errors are for who asked:
+// they do not tell what else is there.
+func (f *Fetcher) Fetch(ctx context.Context, address string, documents bool) (*File, error) {
 	if len(address) > 8<<10 {
 		return nil, errors.New("a URL of more than 8 KiB")
 	}
 	if rest, ok := cutScheme(address, "file://"); ok {
-		return f.file(rest)
+		data, err := f.file(rest)
+		return &File{Data: data, Name: nameOf(rest)}, err
 	}
 	if f.off {
 		return nil, errors.New("a URL, and this server fetches none, send the file in base64; start it with --media-url public")
@@ -163,11 +173,21 @@ func (f *Fetcher) Fetch(ctx context.Context, address string) ([]byte, error) {
 	if err := f.allowed(u); err != nil {
 		return nil, err
 	}
-	data, err := f.get(ctx, u)
+	file, err := f.get(ctx, u, documents)
 	if err != nil {
 		return nil, fmt.Errorf("%.100s: %w", u.Host, plain(err))
 	}
-	return data, nil
+	file.Name = nameOf(u.Path)
+	return file, nil
+}
+
+// nameOf is the last part of a path.
+func nameOf(at string) string {
+	name := path.Base(at)
+	if name == "." || name == "/" {
+		return ""
+	}
+	return name
 }
 
 func cutScheme(address, scheme string) (string, bool) {
@@ -193,12 +213,16 @@ func plain(err error) error {
 	return err
 }
 
-func (f *Fetcher) get(ctx context.Context, u *url.URL) ([]byte, error) {
+func (f *Fetcher) get(ctx context.Context, u *url.URL, documents bool) (*File, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
 		return nil, err
 	}
-	r.Header.Set("Accept", "image/*, audio/*")
+	accept, want := "image/*, audio/*", "a picture or a sound"
+	if documents {
+		accept, want = "application/*, text/*, image/*, audio/*", "a document, a picture or a sound"
+	}
+	r.Header.Set("Accept", accept)
 	r.Header.Set("User-Agent", "quern")
 	answer, err := f.client.Do(r)
 	if err != nil {
@@ -208,13 +232,16 @@ func (f *Fetcher) get(ctx context.Context, u *url.URL) ([]byte, error) {
 	if answer.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("it answers with status %d", answer.StatusCode)
 	}
-	kind, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type"))
+	sent := answer.Header.Get("Content-Type")
+	kind, _, _ := mime.ParseMediaType(sent)
 	switch top, _, _ := strings.Cut(kind, "/"); {
 	case top == "image", top == "audio", kind == "application/octet-stream", kind == "binary/octet-stream":
+	case documents && (top == "text" || top == "application"):
 	default:
-		return nil, fmt.Errorf("it sends %.60q; want a picture or a sound", kind)
+		return nil, fmt.Errorf("it sends %.60q; want %s", kind, want)
 	}
-	return limited(answer.Body, answer.ContentLength)
+	data, err := limited(answer.Body, answer.ContentLength)
+	return &File{Data: data, Type: sent}, err
 }
 
 var errLong = fmt.Errorf("more than %d MiB", MaxBytes>>20)

@@ -27,9 +27,9 @@ func open(t *testing.T, from, dir string) *Fetcher {
 
 func fails(t *testing.T, f *Fetcher, url, want string) {
 	t.Helper()
-	data, err := f.Fetch(t.Context(), url)
+	data, err := f.Fetch(t.Context(), url, false)
 	if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
-		t.Errorf("%s: %d bytes, %v, want %q", url, len(data), err, want)
+		t.Errorf("%s: %v, %v, want %q", url, data, err, want)
 	}
 }
 
@@ -96,7 +96,7 @@ func TestFetch(t *testing.T) {
 	host := strings.TrimPrefix(s.URL, "http://")
 	f := open(t, "images.test, "+host, "")
 	for _, path := range []string{"/a.png", "/bytes", "/r1", "/r3"} {
-		if data, err := f.Fetch(t.Context(), s.URL+path); err != nil || !bytes.Equal(data, png) {
+		if data, err := f.Fetch(t.Context(), s.URL+path, false); err != nil || !bytes.Equal(data.Data, png) {
 			t.Errorf("%s: %q, %v", path, data, err)
 		}
 	}
@@ -117,7 +117,7 @@ func TestFetch(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := f.Fetch(ctx, s.URL+"/a.png"); err == nil {
+	if _, err := f.Fetch(ctx, s.URL+"/a.png", false); err == nil {
 		t.Error("fetched for nobody")
 	}
 }
@@ -131,7 +131,7 @@ func TestFetchOfPublicAddresses(t *testing.T) {
 	f := open(t, "public", "")
 	_, port, _ := net.SplitHostPort(strings.TrimPrefix(s.URL, "http://"))
 	for _, host := range []string{"127.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]", "0.0.0.0", "2130706433", "0x7f.1", "127.1"} {
-		_, err := f.Fetch(t.Context(), "http://"+net.JoinHostPort(strings.Trim(host, "[]"), port)+"/a.png")
+		_, err := f.Fetch(t.Context(), "http://"+net.JoinHostPort(strings.Trim(host, "[]"), port)+"/a.png", false)
 		if err == nil || !errors.Is(err, errPrivate) && !strings.Contains(err.Error(), "cannot be reached") {
 			t.Errorf("%s: %v", host, err)
 		}
@@ -160,7 +160,7 @@ func TestFiles(t *testing.T) {
 	}
 	f := open(t, "off", dir)
 	for _, url := range []string{"file://a b.png", "file:///a%20b.png", "FILE://" + dir + "/a%20b.png", "file://localhost/a b.png", "file://folder/../a b.png"} {
-		if data, err := f.Fetch(t.Context(), url); err != nil || !bytes.Equal(data, png) {
+		if data, err := f.Fetch(t.Context(), url, false); err != nil || !bytes.Equal(data.Data, png) {
 			t.Errorf("%s: %q, %v", url, data, err)
 		}
 	}
