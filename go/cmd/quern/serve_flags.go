@@ -145,7 +145,7 @@ func (f *serveFlags) define(whole, which, each *pflag.FlagSet) {
 	bytesVar(whole, &f.diskMax, "cache-disk-size", "maximum size of that folder (default: 10Gi)")
 	switchVar(whole, &f.cacheApart, "cache-per-key", false, "separate the prefix caches of API keys, in memory and on disk, and their compiled grammars, so that response times do not reveal what others have asked")
 
-	whole.StringVar(&f.mediaURL, "media-url", "off", "where pictures and sounds are fetched from that requests name by URLs: off, public (any server with a public address), or `HOSTS` separated by commas")
+	whole.StringVar(&f.mediaURL, "media-url", "off", "where pictures, sounds and documents are fetched from that requests name by URLs: off, public (any server with a public address), or `HOSTS` separated by commas")
 	whole.StringVar(&f.mediaPath, "media-path", "", "`FOLDER` of files that requests may name by file:// URLs (default: none)")
 	whole.StringVar(&f.batchDir, "batch-dir", "", "`FOLDER` for uploaded files and batch jobs, which run in idle time (default: none)")
 	bytesVar(whole, &f.batchMax, "batch-space", "maximum size of that folder (default: 10Gi)")
