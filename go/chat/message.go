@@ -63,14 +63,14 @@ func (c Content) String() string {
 	return b.String()
 }
 
-// Taken returns the content with a text in place of each medium of a kind that a model does not take.
-func (c Content) Taken(takes func(Kind) bool) Content {
-	if !slices.ContainsFunc(c.Parts, func(p Part) bool { return p.Medium != nil && !takes(p.Medium.Kind) }) {
+// Taken returns the content with a text in place of each medium that a model does not take.
+func (c Content) Taken(takes func(*Medium) bool) Content {
+	if !slices.ContainsFunc(c.Parts, func(p Part) bool { return p.Medium != nil && !takes(p.Medium) }) {
 		return c
 	}
 	c.Parts = slices.Clone(c.Parts)
 	for i, p := range c.Parts {
-		if p.Medium != nil && !takes(p.Medium.Kind) {
+		if p.Medium != nil && !takes(p.Medium) {
 			c.Parts[i] = Part{Text: fmt.Sprintf("(a %s, which this model cannot read)", cmp.Or(p.Medium.Kind.String(), "file"))}
 		}
 	}

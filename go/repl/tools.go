@@ -53,7 +53,7 @@ func (s *Session) call(ctx context.Context, call chat.ToolCall, more bool) chat.
 		if err != nil {
 			answer = chat.Text("error: " + err.Error())
 		}
-		m.Content = answer.Taken(s.Projector.Takes)
+		m.Content = answer.Taken(func(one *chat.Medium) bool { return s.Projector.Takes(one.Kind) })
 		s.note("  %s", strings.ReplaceAll(brief(m.Content.Named()), "\n", "\n  "))
 	}
 	return m

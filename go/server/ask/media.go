@@ -95,7 +95,7 @@ func (m *Model) bring(ctx context.Context, messages []chat.Message) ([]chat.Mess
 	for i := range messages {
 		c := &messages[i].Content
 		if messages[i].Role == "tool" { // what a tool answers is not the client's choice
-			*c = c.Taken(func(k chat.Kind) bool { return m.takes(k) == nil })
+			*c = c.Taken(func(one *chat.Medium) bool { return one.Document || m.takes(one.Kind) == nil })
 		}
 		if c.Media() == nil {
 			continue
@@ -108,7 +108,12 @@ func (m *Model) bring(ctx context.Context, messages []chat.Message) ([]chat.Mess
 			if at++; at > MaxMedia {
 				return nil, badMedium("%d pictures, sounds and documents, want at most %d", n, MaxMedia)
 			}
-			if err := m.bringPart(ctx, &c.Parts[j]); err != nil {
+			err := m.bringPart(ctx, &c.Parts[j])
+			if err != nil && messages[i].Role == "tool" && c.Parts[j].Medium.Document && ctx.Err() == nil {
+				c.Parts[j] = chat.Part{Text: fmt.Sprintf("(a document, which cannot be read: %v)", err)}
+				continue
+			}
+			if err != nil {
 				if ctx.Err() != nil {
 					return nil, Ended(ctx)
 				}
