@@ -216,7 +216,7 @@ func (m *Model) input(ctx context.Context, r *Request) (in chat.Input, err error
 	for i := range in.Messages {
 		c := &in.Messages[i].Content
 		if in.Messages[i].Role == string(RoleTool) { // what a tool answers is not the program's choice
-			*c = c.Taken(m.open.Projector.Takes)
+			*c = c.Taken(func(one *chat.Medium) bool { return m.open.Projector.Takes(one.Kind) })
 		}
 		for _, one := range c.Media() {
 			if one.Kind, err = reading.KindAs(one); err != nil {
