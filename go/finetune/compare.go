@@ -64,7 +64,7 @@ func NewComparison(e *Encoder, learn, held []data.Comparison, longest int, s Set
 	if !given {
 		learn, held = data.SplitCompared(all, s.Share)
 	}
-	p := &Plan{Settings: s, Pooling: poolingOf(e.Config)}
+	p := &Plan{Settings: s, Pooling: e.Config.TextPooling()}
 	c, err := p.comparing(e.Config, learn, held)
 	if err != nil {
 		return nil, err
@@ -87,17 +87,6 @@ func NewComparison(e *Encoder, learn, held []data.Comparison, longest int, s Set
 	return p, p.divide(0)
 }
 
-// poolingOf returns the pooling with which the model is served.
-func poolingOf(c *nn.Config) nn.Pooling {
-	switch {
-	case c.Pooling != nn.PoolUnset && c.Pooling != nn.PoolNone:
-		return c.Pooling
-	case c.BothWays:
-		return nn.PoolMean
-	}
-	return nn.PoolLast
-}
-
 // comparing is what texts are made of comparisons.
 type comparing struct {
 	among     bool     // an answer is found among those to other queries alone
@@ -116,17 +105,23 @@ func (p *Plan) comparing(c *nn.Config, learn, held []data.Comparison) (to compar
 		}
 		least = min(least, len(x.Documents))
 	}
-	to.documents = least
+	if to.documents = least; all[0].Classed { // whose texts may be pairs
+		to.documents = 0
+	}
 	scores := c.Classifier.NScore > 0 && !c.Classifier.Tokens
 	switch {
 	case all[0].Classed && !scores:
 		return to, errors.New("texts with classes, and the model has no classifier of texts")
 	case all[0].Classed:
-		p.Pooling, p.Objective = nn.PoolRank, train.Classes{Several: c.Classifier.Several}
+		o := train.Classes{Several: c.Classifier.Several}
+		p.Pooling, p.Objective = nn.PoolRank, o
 		if to.classes = c.Classifier.Labels; to.classes == nil {
 			for i := range c.Classifier.NScore {
 				to.classes = append(to.classes, strconv.Itoa(i))
 			}
+		}
+		if p.Classes = to.classes; !o.Several && len(to.classes) > 1 {
+			err = to.severalClasses(learn)
 		}
 	case all[0].Score != nil && p.Pooling == nn.PoolRank:
 		return to, errors.New("cosines and margins are of vectors, and the model scores pairs of texts; give queries with texts that answer them, and texts that do not")
@@ -148,7 +143,26 @@ func (p *Plan) comparing(c *nn.Config, learn, held []data.Comparison) (to compar
 		to.among = least == 1
 		p.Objective = train.Contrast{Texts: 1 + least, Temperature: p.Settings.Temperature}
 	}
-	return to, nil
+	return to, err
+}
+
+// severalClasses returns an error if all texts are of one class, of which nothing can be told apart.
+func (to comparing) severalClasses(all []data.Comparison) error {
+	var first []float32
+	for i := range all {
+		labels, err := to.labels(&all[i])
+		if err != nil {
+			return fmt.Errorf("%s: %w", all[i].Where, err)
+		}
+		if first == nil {
+			first = labels
+		}
+		if !slices.Equal(labels, first) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s: label %.40q is that of all %d examples to learn, and a classifier tells classes apart; give examples of others",
+		all[0].Where, all[0].Classes, len(all))
 }
 
 // severalQueries reports whether comparisons are of more than one query, if there are any.
@@ -193,7 +207,13 @@ func (to comparing) texts(e *Encoder, all, others []data.Comparison, most int) (
 			if err != nil {
 				return nil, c, fmt.Errorf("%s: %w", x.Where, err)
 			}
-			add(model.Text{Tokens: e.Text(x.Query), Labels: labels})
+			text := model.Text{Labels: labels}
+			if len(x.Documents) == 0 {
+				text.Tokens = e.Text(x.Query)
+			} else if text.Tokens, text.Second, err = e.Pair(x.Query, x.Documents[0]); err != nil {
+				return nil, c, fmt.Errorf("%s: %w", x.Where, err)
+			}
+			add(text)
 		case to.paired:
 			for _, d := range documents {
 				ids, second, err := e.Pair(x.Query, d)

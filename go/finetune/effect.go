@@ -32,14 +32,14 @@ func (j *Job) CanCompare() bool {
 func (j *Job) Compare(ctx context.Context, most time.Duration) (e Effect, err error) {
 	stop := new(kernel.Stop)
 	defer context.AfterFunc(ctx, stop.Set)()
-	if err := j.exchange(); err != nil {
-		return e, err
-	}
-	defer func() {
-		if back := j.exchange(); err == nil {
-			err = back
-		}
-	}()
+	err = j.WithBest(func() (err error) {
+		e, err = j.compare(most, stop)
+		return stopped(ctx, err)
+	})
+	return e, err
+}
+
+func (j *Job) compare(most time.Duration, stop *kernel.Stop) (e Effect, err error) {
 	nVocab := j.model.Config.NVocab
 	rows := 0
 	for _, x := range j.Held {
@@ -70,7 +70,7 @@ func (j *Job) Compare(ctx context.Context, most time.Duration) (e Effect, err er
 			})
 		}
 		if err != nil {
-			return e, stopped(ctx, err)
+			return e, err
 		}
 		if e.Examples++; time.Since(begun) > most {
 			break
@@ -78,6 +78,23 @@ func (j *Job) Compare(ctx context.Context, most time.Duration) (e Effect, err er
 	}
 	e.Summary = d.Summary()
 	return e, nil
+}
+
+// WithBest has passes, and a new classifier in the model's file, use the best numbers while do runs, in whose place Numbers has the
+// latest meanwhile. Where nothing was measured the latest are the best.
+func (j *Job) WithBest(do func() error) (err error) {
+	if j.best == nil || j.Evaluated < 0 {
+		return do()
+	}
+	if err := j.exchange(); err != nil {
+		return err
+	}
+	defer func() {
+		if back := j.exchange(); err == nil {
+			err = back
+		}
+	}()
+	return do()
 }
 
 // exchange has the numbers of the best adapter and of the last step change places.

@@ -51,8 +51,8 @@ func (p *peft) inOrder(x []float32, n int) []float32 {
 
 // origins returns the matrices under their names in checkpoints.
 func (j *Job) origins() (all []peft, err error) {
-	if j.Settings.fresh() {
-		return nil, errors.New("all weights are trained: there is no adapter")
+	if j.Settings.OfModel() {
+		return nil, errors.New("a model is trained, and no adapter")
 	}
 	c := j.model.Config
 	for _, m := range j.trainer.Adapter.Parts(j.Numbers()) {

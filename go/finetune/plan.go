@@ -23,6 +23,7 @@ type Plan struct {
 	MaxTokens int          // of a chunk
 	Objective train.Objective
 	Pooling   nn.Pooling // of vectors, or of scores; PoolNone: what a model writes is learnt
+	Classes   []string   // of the classifier whose Labels the texts have; nil: they have none
 	Config    train.Config
 	Every     int // steps between measurements; 0: there is nothing held out
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/quern-llm/quern/go/model"
 	"github.com/quern-llm/quern/go/train"
@@ -25,6 +26,9 @@ type Settings struct {
 	// most, 0 for any number.
 	Head       bool
 	HeadTokens int
+
+	// Classes are of the new classifier that the model's file was given (model.File.Classify), which is trained; nil: it was given none.
+	Classes []string
 
 	Preference Preference // that pairs of answers are learnt with; empty: examples of one are learnt
 	Beta       float64    // of it; 0: 0.1
@@ -55,6 +59,15 @@ type Settings struct {
 // fresh reports whether what is trained has a model of its own, and not an adapter.
 func (s *Settings) fresh() bool { return s.Weights != "" || s.Head }
 
+// ClassifierAlone reports whether a new classifier is trained without an adapter: no target is a matrix that the model had.
+func (s *Settings) ClassifierAlone() bool {
+	own := func(word string) bool { return slices.Contains(model.ClassifierTargets, word) }
+	return s.Classes != nil && s.Weights == "" && len(s.LoRA.Targets) > 0 && !slices.ContainsFunc(s.LoRA.Targets, func(w string) bool { return !own(w) })
+}
+
+// OfModel reports whether what is written is a model, and not an adapter.
+func (s *Settings) OfModel() bool { return s.fresh() || s.Classes != nil }
+
 // A Preference is a way to learn from pairs of a better and a worse answer, see train.DPO and train.ORPO.
 type Preference string
 
@@ -65,11 +78,17 @@ const (
 )
 
 // UsualRate returns a rate that suits most models and data: of the literature's. All weights move together, and take less than
-// adapters; a head's are random at first, and take more.
+// adapters; a head's are random at first, and take more, as do those of a new classifier, which is a single product.
 func (s *Settings) UsualRate() float64 {
 	switch {
 	case s.Head:
 		return 5e-4
+	case s.ClassifierAlone():
+		return 2e-2
+	case s.Classes != nil && s.Weights == "":
+		return 1e-3
+	case s.Classes != nil:
+		return 1e-4
 	case s.Weights == "":
 		return s.Preference.Rate()
 	case s.Preference == DPO:
@@ -133,6 +152,8 @@ func (s *Settings) Check() error {
 		return fmt.Errorf("a beta of %v, want a number such as 0.1", s.Beta)
 	case s.Head && (s.Weights != "" || s.Preference != "") || s.HeadTokens < 0:
 		return errors.New("a head is trained by itself, and learns answers")
+	case s.Classes != nil && (s.Head || s.Preference != ""):
+		return errors.New("a new classifier learns the classes of texts, and drafts or prefers nothing")
 	case s.Every < 0 || s.Patience < 0:
 		return errors.New("measurements and patience: want numbers from 0 on")
 	}

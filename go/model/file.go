@@ -28,6 +28,7 @@ type File struct {
 	guards  []*kernel.Guard
 	packed  *packedFile // nil for files of rows
 	config  *Config     // parsed on first use
+	classes *mem.Region // of a new classifier, the last shard; nil: there is none
 }
 
 // OpenFile maps and parses the model at path. If it is split into shards, path may name any of them; the
@@ -230,6 +231,9 @@ func (f *File) Close() error {
 		if err := r.Close(); err != nil && first == nil {
 			first = err
 		}
+	}
+	if f.classes != nil {
+		f.classes.Close()
 	}
 	return first
 }

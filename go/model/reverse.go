@@ -23,7 +23,7 @@ import (
 type reversal struct {
 	p         *nn.Program
 	train     map[string]*lowRank // by the name of the matrix
-	weights   *gradients          // of all weights; nil: they stay
+	weights   *gradients          // of all weights, or of some; nil: they stay
 	x, dx     kernel.Buf          // the residual, and gradients of it
 	after     kernel.Buf          // the residual behind a layer
 	capped    kernel.Buf          // logits, whose Softcap the loss reverses
@@ -89,6 +89,7 @@ type rewriting struct {
 	x, dx   kernel.Buf // the residual, and gradients of it
 	after   kernel.Buf // the residual behind a layer, for those that do not change it in place
 	layers  []reversedLayer
+	frozen  bool         // nothing of layers is trained, so they have no reverse
 	output  reversed     // of logits, with the loss, or of vectors
 	cleared []kernel.Buf // gradients that are added up from 0 on
 	loss    kernel.Buf   // rows of one column
@@ -121,7 +122,7 @@ func reverse(p *nn.Program, arch string, tuned *Tuned, targets *kernel.Targets, 
 			r.train[part] = l
 		}
 	}
-	if tuned.whole != nil {
+	if tuned.own() != nil {
 		r.weights = tuned.gradients()
 	}
 	name := nn.Logits
@@ -141,7 +142,10 @@ func reverse(p *nn.Program, arch string, tuned *Tuned, targets *kernel.Targets, 
 	w := &rewriting{x: r.x, dx: r.add(residual), after: r.add(residual)}
 	r.dx, r.after, w.cleared = w.dx, w.after, []kernel.Buf{w.dx}
 	w.loss = r.add(kernel.BufSpec{Kind: kernel.Floats, Rows: kernel.OutRows, Width: kernel.Panel})
-	for il, ops := range p.Layers {
+	if w.frozen = len(r.train) == 0 && !r.all(); w.frozen {
+		w.layers = make([]reversedLayer, len(p.Layers))
+	}
+	for il, ops := range p.Layers[len(w.layers):] {
 		l, err := r.layer(ops)
 		if err != nil {
 			return nil, fmt.Errorf("%s cannot be trained: layer %d: %w", arch, il, err)
@@ -165,10 +169,12 @@ func reverse(p *nn.Program, arch string, tuned *Tuned, targets *kernel.Targets, 
 			return nil, fmt.Errorf("%s cannot be trained: no layer multiplies %q", arch, name)
 		}
 	}
-	if r.weights != nil {
+	if r.all() {
 		if w.embedding, err = r.embeddings(); err != nil {
 			return nil, fmt.Errorf("%s cannot be trained: its embeddings: %w", arch, err)
 		}
+	}
+	if r.weights != nil {
 		if err := r.weights.missed(vectors != nil); err != nil {
 			return nil, fmt.Errorf("%s cannot be trained: %w", arch, err)
 		}
@@ -451,7 +457,7 @@ func (r *reversal) activations(act kernel.Act, m *made) (kernel.Act, []kernel.Bu
 		r.acts[to[kind]] = m
 		writes = append(writes, to[kind])
 	}
-	if r.weights != nil && m.floats == kernel.NoBuf { // gradients of weights are of floats
+	if r.all() && m.floats == kernel.NoBuf { // gradients of weights are of floats
 		spec := r.p.Bufs[writes[0]]
 		spec.Kind, spec.Fine = kernel.ActF32, false
 		m.floats = r.fresh(spec, spec.Width)

@@ -23,7 +23,7 @@ func (r *reversal) routed(rows kernel.RowSet, route kernel.Buf) (kernel.Buf, err
 	switch {
 	case simple(rows):
 		return route, nil
-	case rows != kernel.PairRows || r.weights != nil:
+	case rows != kernel.PairRows || r.all():
 		return 0, errNoRule
 	}
 	return r.at(route)
@@ -51,7 +51,7 @@ func (r *reversal) sources(act kernel.Act) (kernel.Act, []kernel.Buf, *made, err
 }
 
 func (r *reversal) moeRoute(op kernel.MoeRoute) error {
-	if op.Same != 0 || r.weights != nil {
+	if op.Same != 0 || r.all() {
 		return errNoRule
 	}
 	src, err := r.at(op.Src)

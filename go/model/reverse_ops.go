@@ -413,7 +413,7 @@ func (r *reversal) attend(op kernel.Attend) error {
 		op.Beyond != 0 || op.Relative.At != nil || op.Best != 0 || op.Entries.Every != 0 {
 		return errNoRule
 	}
-	if r.weights != nil && op.Sinks != nil {
+	if r.all() && op.Sinks != nil {
 		return errors.New("gradients of sinks are not known yet")
 	}
 	qkv, err := r.at(op.QKV)

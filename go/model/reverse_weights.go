@@ -3,13 +3,14 @@ package model
 import (
 	"cmp"
 	"errors"
+	"fmt"
 
 	"github.com/quern-llm/quern/go/kernel"
 )
 
 // embed keeps a row of a table for each token, whose reverse is the table's gradient.
 func (r *reversal) embed(op kernel.Embed) error {
-	if r.weights == nil || op.By == kernel.ByAnswer {
+	if !r.all() || op.By == kernel.ByAnswer {
 		return errNoRule
 	}
 	var dst kernel.Buf
@@ -42,7 +43,7 @@ func (r *reversal) embed(op kernel.Embed) error {
 // headNorms keeps norms of queries and keys as operations of their own, whose weights have gradients, and takes them out of
 // the operation that stores them.
 func (r *reversal) headNorms(op *kernel.StoreKV) error {
-	if r.weights == nil || op.QNorm == nil && op.KNorm == nil {
+	if !r.all() || op.QNorm == nil && op.KNorm == nil {
 		return nil
 	}
 	if op.RopeFirst {
@@ -64,9 +65,12 @@ func (r *reversal) headNorms(op *kernel.StoreKV) error {
 	return nil
 }
 
+// all reports whether all weights are trained.
+func (r *reversal) all() bool { return r.weights != nil && r.weights.all }
+
 // normWeights adds gradients of a norm's weights and biases, given those of its result.
 func (r *reversal) normWeights(op kernel.NormRows, dy kernel.Columns) error {
-	if r.weights == nil {
+	if !r.all() {
 		return nil
 	}
 	cols, segs := op.Cols, op.Segs
@@ -95,7 +99,7 @@ func (r *reversal) normWeights(op kernel.NormRows, dy kernel.Columns) error {
 // bias adds gradients of what was added to columns of each segment, times scale.
 func (r *reversal) bias(v []float32, dy kernel.Columns, rows kernel.RowSet, cols, segs int, scale float32) error {
 	d, err := r.weights.vector(v, cols)
-	if err != nil {
+	if err != nil || d == nil {
 		return err
 	}
 	r.back = append(r.back, kernel.BackV{
@@ -110,8 +114,11 @@ func (r *reversal) matrixWeights(op kernel.Matmul, p kernel.Part, dy kernel.Colu
 		return nil
 	}
 	d, err := r.weights.matrix(p.Matrix)
-	if err != nil {
+	if err != nil || d == nil {
 		return err
+	}
+	if from.floats == kernel.NoBuf {
+		return fmt.Errorf("%q is not multiplied with floats", p.Name)
 	}
 	scale := cmp.Or(op.Scale, 1)
 	r.back = append(r.back, kernel.BackW{

@@ -110,8 +110,8 @@ func NewTrainer(m *Model, a *Tuned, c TrainerConfig) (*Trainer, error) {
 // Identity returns a hash of the model's file, as training found it: of everything but the tensors' data, of which it takes a
 // page of each; and of the metadata that was given in place of the file's.
 func (t *Trainer) Identity() string {
-	if t.Adapter.whole != nil {
-		return t.Adapter.whole.identity
+	if x := t.Adapter.own(); x != nil {
+		return x.identity
 	}
 	return t.m.file.given()
 }
@@ -265,8 +265,10 @@ func (t *Trainer) allocate(c TrainerConfig) error {
 		return err
 	}
 	if t.unrolled == nil {
-		if t.saved, err = t.alloc("the residual of each layer", len(t.layers)*t.bytesOf(t.program.x)); err != nil {
-			return err
+		if !t.program.frozen {
+			if t.saved, err = t.alloc("the residual of each layer", len(t.layers)*t.bytesOf(t.program.x)); err != nil {
+				return err
+			}
 		}
 		t.place()
 	}
@@ -464,11 +466,11 @@ func (t *Trainer) Descend(texts []Text, judge func(outcomes [][]float64) (gradie
 	return t.backward(stop)
 }
 
-// HasBase reports whether there is a model without the adapter: all weights are not trained.
-func (t *Trainer) HasBase() bool { return t.Adapter.whole == nil }
+// HasBase reports whether there is a model without the adapter: no weights are trained as they are.
+func (t *Trainer) HasBase() bool { return t.Adapter.own() == nil }
 
 // errNoBase reports that there is nothing to compare with.
-var errNoBase = errors.New("all weights are trained, so there is no model without an adapter")
+var errNoBase = errors.New("weights of the model are trained, so there is no model without an adapter")
 
 // errPooled reports a loss of tokens asked of a Trainer of vectors.
 var errPooled = errors.New("texts come to vectors, which have no loss by themselves")
@@ -509,7 +511,7 @@ func (t *Trainer) forward(texts []Text, base, keep bool, stop *kernel.Stop) erro
 		case keep && l.kept:
 			t.run(l.whole)
 			t.at = t.places[il+1]
-		case keep:
+		case keep && !t.program.frozen:
 			t.run(t.move)
 			t.at = t.places[il+1]
 			fallthrough
@@ -595,7 +597,7 @@ func (t *Trainer) backward(stop *kernel.Stop) error {
 		}
 		return t.m.Damaged()
 	}
-	if len(t.rows) == 0 {
+	if len(t.rows) == 0 || t.program.frozen {
 		return t.m.Damaged()
 	}
 	for il, l := range slices.Backward(t.layers) {

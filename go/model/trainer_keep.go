@@ -72,7 +72,7 @@ func (t *Trainer) place() {
 	saved, kept := t.saved, t.kept.Bytes()
 	for il := range t.places {
 		elsewhere := map[kernel.Buf][]byte{t.program.x: residual}
-		if il < len(t.layers) {
+		if il < len(t.layers) && !t.program.frozen {
 			residual, saved = saved[:size], saved[size:]
 			elsewhere[t.program.after] = residual
 			if t.layers[il].kept {

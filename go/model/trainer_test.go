@@ -150,6 +150,11 @@ func differs(tb testing.TB, t *Trainer, texts []Text) (most float64, where strin
 			parts = append(parts, part{name + " magnitudes", len(x.m)})
 		}
 	}
+	if a.head != nil {
+		for _, w := range a.head.weights {
+			parts = append(parts, part{w.Name, w.n})
+		}
+	}
 	every := len(parts)/40 | 1 // of deep models fewer matrices, As and Bs in turn
 	for number, part := range parts {
 		own := gradient[at : at+part.n]
@@ -169,6 +174,11 @@ func differs(tb testing.TB, t *Trainer, texts []Text) (most float64, where strin
 			}
 			if err := a.pack(t.pool); err != nil { // lengths stay: the gradient has them as constants
 				tb.Fatal(err)
+			}
+			if a.head != nil {
+				if err := a.head.moved(numbers, 1); err != nil {
+					tb.Fatal(err)
+				}
 			}
 			outcomes, err := t.Outcomes(texts, false, nil)
 			if err != nil {

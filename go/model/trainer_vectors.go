@@ -107,6 +107,9 @@ func (t *Trainer) unpool(gradients [][]float64, stop *kernel.Stop) error {
 	if t.pooling.after != "" {
 		gradients = t.give(gradients)
 	}
+	if t.program.frozen {
+		return nil
+	}
 	return t.eachRow(stop, t.output.back, func(text, row int, times float64) {
 		_, by := t.pooling.weight(0, len(t.texts[text].Tokens))
 		d := t.bufs.Row(t.program.rows.d, row)

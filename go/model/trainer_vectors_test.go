@@ -31,7 +31,10 @@ func withTensors(tb testing.TB, name string, keys map[string]any, tensors map[st
 		w.Set(kv.Key, kv.Value)
 	}
 	for k, v := range keys {
-		w.Set(name+"."+k, v)
+		if !strings.HasPrefix(k, nn.Own) {
+			k = name + "." + k
+		}
+		w.Set(k, v)
 	}
 	for _, x := range f.Tensors {
 		w.AddTensor(x.Name, x.Type, x.Dims, gguf.Bytes(x.Data))

@@ -39,6 +39,7 @@ type Tuned struct {
 	Matrices int
 
 	whole    *whole // nil: an adapter, which all below but the numbers is of
+	head     *whole // a new classifier beside it, whose weights are trained as they are; nil: there is none
 	lora     LoRA
 	alpha    float32             // as a file has it
 	names    []string            // of the model's tensors, in order
@@ -47,12 +48,13 @@ type Tuned struct {
 	regions  []*mem.Region
 	numbers  []byte // Numbers
 	plain    int    // of them, those of As and Bs
+	adapted  int    // of them, those of the adapter
 	gradient []float32
 }
 
 // Numbers returns the numbers: the memory that steps change. Moved makes changes count. Those of an adapter are of all tensors
 // in the order of the model's, of each A and then B, row by row, of experts one after the other; magnitudes follow, in the
-// same order.
+// same order, and then a new classifier's.
 func (a *Tuned) Numbers() []float32 { return mem.Float32s(a.numbers) }
 
 // Gradient returns the gradient of the numbers that Trainer.Gradient has computed, until it does so again.
@@ -74,10 +76,14 @@ func (a *Tuned) Form() string {
 			form += fmt.Sprintf(" %d", l.n)
 		}
 	}
+	if a.head != nil {
+		form += a.head.form()
+	}
 	return form
 }
 
-// NewTuned returns a new adapter for a model: A is random, B is 0, so it changes nothing yet.
+// NewTuned returns a new adapter for a model: A is random, B is 0, so it changes nothing yet. A new classifier (File.Classify) is
+// trained beside it, or alone where the targets are its own.
 func NewTuned(m *Model, l LoRA, budget *mem.Budget) (*Tuned, error) {
 	if err := trainable(m); err != nil {
 		return nil, err
@@ -138,6 +144,9 @@ func (a *Tuned) find(m *Model) ([]tunedTensor, error) {
 	var found []tunedTensor
 	fused := fused(m)
 	words, names := map[string]bool{}, map[string]bool{}
+	for _, t := range m.file.fresh() { // which need none
+		words[target(t.Name)], names[t.Name] = true, true
+	}
 	for _, x := range m.weights.mats {
 		name := x.parts[0].Name
 		word := target(name)
@@ -169,7 +178,7 @@ func (a *Tuned) find(m *Model) ([]tunedTensor, error) {
 			return nil, fmt.Errorf("the model has no matrix %q to train", word)
 		}
 	}
-	if len(found) == 0 {
+	if len(found) == 0 && !slices.ContainsFunc(targets, func(word string) bool { return words[word] }) {
 		return nil, fmt.Errorf("%s has none of the matrices %s", m.Config.Arch, strings.Join(targets, " "))
 	}
 	return found, nil
@@ -244,6 +253,8 @@ func (a *Tuned) init(m *Model, budget *mem.Budget) error {
 		}
 	}
 	const purpose = "the adapter"
+	a.adapted = n
+	n = a.listHead(m, n)
 	if a.numbers, err = a.alloc(budget, purpose, 4*n); err != nil {
 		return err
 	}
@@ -251,11 +262,12 @@ func (a *Tuned) init(m *Model, budget *mem.Budget) error {
 	if err != nil {
 		return err
 	}
-	rest, err := a.alloc(budget, purpose, packed)
-	if err != nil {
-		return err
+	var rest, free []byte
+	if packed > 0 {
+		if rest, err = a.alloc(budget, purpose, packed); err != nil {
+			return err
+		}
 	}
-	var free []byte
 	if beside > 0 {
 		if free, err = a.alloc(budget, purpose, beside); err != nil {
 			return err
@@ -263,6 +275,9 @@ func (a *Tuned) init(m *Model, budget *mem.Budget) error {
 	}
 	all := a.Numbers()
 	a.gradient, a.Matrices = mem.Float32s(gradient), len(tensors)
+	if err := a.beginHead(); err != nil {
+		return err
+	}
 	at := 0
 	take := func(n int) (x, d []float32) {
 		x, d = all[at:at+n:at+n], a.gradient[at:at+n:at+n]
@@ -343,8 +358,10 @@ func randomBy(rng *rand.Rand, x []float32, n int) {
 
 // Moved makes passes use the Numbers as they are now.
 func (a *Tuned) Moved(pool *kernel.Pool) error {
-	if a.whole != nil {
-		return a.whole.moved(a.Numbers(), pool.Threads())
+	if x := a.own(); x != nil {
+		if err := x.moved(a.Numbers(), pool.Threads()); err != nil || x == a.whole {
+			return err
+		}
 	}
 	for _, name := range a.names {
 		if x := a.low[name].turned; x != nil {
@@ -470,7 +487,7 @@ type Matrix struct {
 
 // Parts returns what so many numbers, which may be Numbers, are of an adapter. They are not copied.
 func (a *Tuned) Parts(numbers []float32) (all []Matrix) {
-	magnitudes := numbers[a.plain:]
+	magnitudes := numbers[a.plain:a.adapted]
 	for _, name := range a.names {
 		l := a.low[name]
 		n, k := l.n*l.rank*l.in, l.n*l.rank*l.out

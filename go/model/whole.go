@@ -59,14 +59,18 @@ type Span struct {
 
 // Spans returns the parts of the numbers, in order, once there is a Trainer. Between them are numbers without gradients.
 func (a *Tuned) Spans() []Span {
-	if a.whole == nil {
-		if n := len(a.Numbers()); a.plain < n { // a magnitude that decays pulls its row to nothing, and not to the model's
-			return []Span{{To: a.plain}, {From: a.plain, To: n, Vector: true}}
-		}
-		return []Span{{To: len(a.Numbers())}}
-	}
 	var all []Span
-	for _, w := range a.whole.weights {
+	if a.plain > 0 {
+		all = append(all, Span{To: a.plain})
+	}
+	if a.plain < a.adapted { // a magnitude that decays pulls its row to nothing, and not to the model's
+		all = append(all, Span{From: a.plain, To: a.adapted, Vector: true})
+	}
+	own := a.own()
+	if own == nil {
+		return all
+	}
+	for _, w := range own.weights {
 		if !w.reached {
 			continue
 		}
@@ -467,8 +471,10 @@ func (x *whole) close() {
 
 // A gradients finds where gradients of weights go, by what operations have of these.
 type gradients struct {
-	of      *Tuned
-	vectors map[*float32]vectorPart // by the address of each panel of them
+	of       *whole
+	gradient []float32               // the Tuned's
+	all      bool                    // of all weights; else others than those of a new classifier have none
+	vectors  map[*float32]vectorPart // by the address of each panel of them
 }
 
 // A vectorPart is a vector from one of its numbers on.
@@ -478,8 +484,8 @@ type vectorPart struct {
 }
 
 func (a *Tuned) gradients() *gradients {
-	g := &gradients{of: a, vectors: map[*float32]vectorPart{}}
-	for _, v := range a.whole.model.weights.vecs {
+	g := &gradients{of: a.own(), gradient: a.gradient, all: a.whole != nil, vectors: map[*float32]vectorPart{}}
+	for _, v := range g.of.model.weights.vecs {
 		for at := 0; at < v.n; at += kernel.Panel {
 			g.vectors[&v.v[at]] = vectorPart{v, at}
 		}
@@ -487,10 +493,13 @@ func (a *Tuned) gradients() *gradients {
 	return g
 }
 
-// matrix returns the gradient of a matrix of the program, row by row.
+// matrix returns the gradient of a matrix of the program, row by row; nil: it stays as it is.
 func (g *gradients) matrix(p kernel.Matrix) ([]float32, error) {
-	x := g.of.whole
+	x := g.of
 	m := x.model.weights.byName[p.Name]
+	if !g.all && (m == nil || x.weight(m.parts[0].Name) == nil) {
+		return nil, nil
+	}
 	if m == nil || len(m.parts) != 1 || m.remade != nil || m.scales != nil || m.N != 1 || m.Layout != kernel.Rows || m.columns != nil {
 		return nil, fmt.Errorf("%q is not multiplied as it is in the file", p.Name)
 	}
@@ -502,34 +511,37 @@ func (g *gradients) matrix(p kernel.Matrix) ([]float32, error) {
 	row := uint64(kernel.RowBytes(typeOf(w.Tensor), p.In))
 	at := w.at + int((m.parts[0].Offset-w.Offset)/row)*p.In
 	if n := p.In * p.Out; at+n <= w.at+w.n {
-		return g.of.gradient[at : at+n : at+n], nil
+		return g.gradient[at : at+n : at+n], nil
 	}
 	return nil, fmt.Errorf("%q has another shape in the file", p.Name)
 }
 
-// vector returns the gradient of n numbers of a vector of the program.
+// vector returns the gradient of n numbers of a vector of the program; nil: it stays as it is.
 func (g *gradients) vector(v []float32, n int) ([]float32, error) {
 	if len(v) == 0 {
 		return nil, errors.New("weights that are not in memory")
 	}
 	from, ok := g.vectors[&v[0]]
+	if !g.all && (!ok || g.of.weight(from.t.Name) == nil) {
+		return nil, nil
+	}
 	if !ok {
 		return nil, errors.New("weights that are computed of others are not trained")
 	}
-	w := g.of.whole.weight(from.t.Name)
+	w := g.of.weight(from.t.Name)
 	if w == nil || from.start+n > w.n {
 		return nil, fmt.Errorf("%q is not trained", from.t.Name)
 	}
 	w.reached = true
 	at := w.at + from.start
-	return g.of.gradient[at : at+n : at+n], nil
+	return g.gradient[at : at+n : at+n], nil
 }
 
 // missed returns an error if gradients of some tensor are not known. Where vectors or scores are trained, what only other outputs
 // have stays as it is: that of logits, or of a classifier beside an embedding.
 func (g *gradients) missed(vectors bool) error {
-	for _, w := range g.of.whole.weights {
-		if !w.reached && !(vectors && w.ofOutput()) {
+	for _, w := range g.of.weights {
+		if !w.reached && !(g.all && vectors && w.ofOutput()) {
 			return fmt.Errorf("gradients of %q are not known yet", w.Name)
 		}
 	}

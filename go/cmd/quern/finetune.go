@@ -42,6 +42,7 @@ type finetuneFlags struct {
 	seed           int
 
 	target  targetFlags
+	classes classesFlag
 	without *drafting // how the draft model does before it is trained; nil: nothing is held out
 
 	out, base, plot, log  string
@@ -79,7 +80,8 @@ From pairs of a better and a worse answer, in OpenAI's format or as {"prompt", "
 "rejected"}, the model learns to prefer the better (DPO, or --objective orpo).
 
 Embedding models and rerankers learn from {"query", "positive", "negatives"} and
-{"sentence1", "sentence2", "score"}, classifiers from {"text", "label"}.
+{"sentence1", "sentence2", "score"}, classifiers from {"text", "label"}. With --classes a model
+without a classifier gets a new one, of these classes, and OUT is a model for "quern classify".
 
 With --draft-for TARGET the model becomes a better draft model of TARGET, which has to have
 the same vocabulary: TARGET answers the examples' prompts, and what it answers is learnt.
@@ -94,6 +96,7 @@ when to stop, and the best adapter is kept. On Ctrl-C the run is saved beside OU
   quern finetune -m model-Q4_K_M.gguf --data chats.jsonl --dry-run
   quern finetune -m hf.co/ORG/REPO --data notes/ --epochs 1 --rank 32 --plot loss.svg -o notes.gguf
   quern run -m model-Q4_K_M.gguf --lora adapter.gguf -p "Hello"
+  quern finetune -m encoder.gguf --classes refund,delivery,other --data labelled.jsonl -o desk.gguf
   quern finetune -m small.gguf --draft-for model-Q4_K_M.gguf --data prompts.jsonl -o drafts.gguf
   quern finetune -m model-Q4_K_M.gguf --draft-head eagle3 --data prompts.jsonl -o head.gguf`,
 		Args: flagsAlone,
@@ -105,6 +108,7 @@ when to stop, and the best adapter is kept. On Ctrl-C the run is saved beside OU
 	fs.StringVarP(&f.out, "output", "o", "", "`OUT` to write: FILE.gguf, or a folder for PEFT's format")
 	fs.StringVar(&f.base, "base", "", "`NAME` of the model's checkpoint, which PEFT's format has (default: as -m)")
 	f.target.define(fs, hub)
+	f.classes.define(fs)
 	s := &f.settings
 	choiceVar(fs, &f.objective, "objective", autoObjective, objectives, "what is learnt; of pairs of answers, auto is dpo")
 	floatVar(fs, &s.Temperature, "temperature", 0.05, 1e-3, 1e3, "temperature of cosines of texts that are compared with each other")
@@ -116,7 +120,7 @@ when to stop, and the best adapter is kept. On Ctrl-C the run is saved beside OU
 	fs.BoolVar(&s.LoRA.Magnitudes, "dora", false, "each row of a matrix has a magnitude, which is trained too (DoRA)")
 	fs.StringSliceVar(&s.LoRA.Targets, "targets", nil, "matrices of each layer that are trained, `NAMES` such as attn_q,attn_v (default: all of attention and feed-forward, and of classifiers cls and cls.output)")
 	f.defineSteps(fs)
-	fs.Lookup("lr").Usage += "; without the flag, 2e-05 of dpo and 5e-05 of orpo, 5e-04 of --draft-head, and with --full 2e-05, 1e-06 of dpo and 5e-06 of orpo"
+	fs.Lookup("lr").Usage += "; without the flag, 2e-05 of dpo and 5e-05 of orpo, 5e-04 of --draft-head, and with --full 2e-05, 1e-06 of dpo and 5e-06 of orpo; of --classes 1e-03, 2e-02 of the classifier alone, and with --full 1e-04"
 	intVar(fs, &f.compare, "compare", "", 30, 0, 1<<30, "seconds at the end, about, to compare predictions of held-out examples with the adapter and without; 0 is none")
 	f.template.define(fs)
 	defineOverrides(fs, &f.set)
@@ -214,7 +218,7 @@ func (f *finetuneFlags) check(fs *pflag.FlagSet) error {
 	if s.LoRA.Alpha == 0 {
 		s.LoRA.Alpha = 2 * float64(s.LoRA.Rank)
 	}
-	if err := f.target.check(f, fs); err != nil {
+	if err := errors.Join(f.target.check(f, fs), f.classes.check(f)); err != nil {
 		return err
 	}
 	if s.Share == 0 && len(f.held) == 0 {
@@ -315,7 +319,7 @@ func (f *finetuneFlags) run(cmd *cobra.Command) (err error) {
 	}
 	// While a saved run is replaced there are two of it.
 	size := job.Size()
-	if err := newfile.CheckSpace(filepath.Dir(filepath.Clean(f.out)), size.Adapter+2*size.Checkpoint); err != nil {
+	if err := newfile.CheckSpace(filepath.Dir(filepath.Clean(f.out)), size.Adapter+f.classes.beside()+2*size.Checkpoint); err != nil {
 		return err
 	}
 	return f.train(cmd, job, r.Now)
@@ -324,6 +328,9 @@ func (f *finetuneFlags) run(cmd *cobra.Command) (err error) {
 // head opens the model that is trained.
 func (f *finetuneFlags) head() (*launch.Head, error) {
 	s := launch.Settings{Overrides: f.set, NoProjector: true}
+	if f.classes.from != "" {
+		return f.classes.head(f, s)
+	}
 	if f.made == nil {
 		return f.files.ReadHead(f.model, s)
 	}

@@ -16,12 +16,10 @@ import (
 	"github.com/quern-llm/quern/go/distil"
 	"github.com/quern-llm/quern/go/draft"
 	"github.com/quern-llm/quern/go/finetune"
-	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/launch"
 	"github.com/quern-llm/quern/go/model"
 	"github.com/quern-llm/quern/go/model/nn"
-	"github.com/quern-llm/quern/go/quant"
 	"github.com/quern-llm/quern/go/train/data"
 )
 
@@ -493,44 +491,12 @@ func (f *finetuneFlags) draftsAfter(cmd *cobra.Command, job *finetune.Job) error
 	return err
 }
 
-// draftType returns the type that a tensor has once the adapter is in it. Those of fewer than 8 bits lose too much where they are
-// rounded again.
-func draftType(t *gguf.Tensor) gguf.Type {
-	if t.Type == gguf.F32 || t.Type == gguf.F16 || t.Type == gguf.BF16 || !quant.CanEncode(gguf.Q8_0, int(t.Dims[0])) {
-		return model.AsFloats(t)
-	}
-	return gguf.Q8_0
-}
-
-// writeMerged writes the model with the adapter in it, which a draft model cannot have beside it.
-func (f *finetuneFlags) writeMerged(ctx context.Context, job *finetune.Job) (int64, error) {
-	dir, err := os.MkdirTemp(filepath.Dir(filepath.Clean(f.out)), ".adapter-")
-	if err != nil {
-		return 0, err
-	}
-	defer os.RemoveAll(dir) // what is in it is in the model, or in the run that is saved
-	path := filepath.Join(dir, "adapter.gguf")
-	if _, err := job.WriteGGUF(path, false, 0o600); err != nil {
-		return 0, err
-	}
+// writeDrafter writes the model with the adapter in it, which a draft model cannot have beside it.
+func (f *finetuneFlags) writeDrafter(ctx context.Context, job *finetune.Job) (int64, error) {
 	base, err := openRows(f.model)
 	if err != nil {
 		return 0, err
 	}
 	defer base.Close()
-	adapter, err := model.OpenFile(path)
-	if err != nil {
-		return 0, err
-	}
-	defer adapter.Close()
-	w, err := model.MergeAdapters(base, []model.ScaledFile{{File: adapter, Scale: 1}}, draftType)
-	if err != nil {
-		return 0, err
-	}
-	size, err := w.Size()
-	if err != nil {
-		return 0, err
-	}
-	write := splitFlags{force: f.force}
-	return int64(size), write.writeModel(ctx, f.out, size, base, w)
+	return f.writeMerged(ctx, job, base)
 }

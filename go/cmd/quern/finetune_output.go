@@ -66,7 +66,7 @@ func (f *finetuneFlags) checkOutputs() error {
 			return f.replaceable(err)
 		}
 	}
-	if err := checkApart(f.written(), slices.Concat(f.data, f.held, []string{f.template.file, f.shape})); err != nil {
+	if err := checkApart(f.written(), slices.Concat(f.data, f.held, []string{f.template.file, f.shape, f.classes.file()})); err != nil {
 		return err
 	}
 	for _, path := range f.beside() {
@@ -119,8 +119,12 @@ func (f *finetuneFlags) salvage(ctx context.Context, job *finetune.Job, err erro
 
 // write writes the adapter, or the model.
 func (f *finetuneFlags) write(ctx context.Context, job *finetune.Job) (int64, error) {
-	if f.target.model != "" && f.target.head == "" && job.Settings.Weights == "" {
-		return f.writeMerged(ctx, job)
+	switch {
+	case job.Settings.Weights != "" || f.target.head != "":
+	case f.target.model != "":
+		return f.writeDrafter(ctx, job)
+	case f.classes.from != "":
+		return f.writeClassifier(ctx, job)
 	}
 	if f.isPEFT() {
 		return job.WritePEFT(f.out, cmp.Or(f.base, f.model), f.force)

@@ -91,7 +91,7 @@ func unused(fs *pflag.FlagSet, p *finetune.Plan) error {
 	}{
 		{"beta", p.Settings.Preference != "", "is of pairs of a better and a worse answer, and --data has none"},
 		{"temperature", contrast, "is of queries and texts that answer them, and --data has none for an embedding model"},
-		{"compare", p.Settings.Weights == "" && !p.Settings.Head && p.Pooling == nn.PoolNone, "is of an adapter for a model that writes answers"},
+		{"compare", !p.Settings.OfModel() && p.Pooling == nn.PoolNone, "is of an adapter for a model that writes answers"},
 	} {
 		if fs.Changed(x.name) && !x.used {
 			return usagef("--%s %s", x.name, x.why)

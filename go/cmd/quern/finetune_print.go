@@ -63,6 +63,7 @@ func showExamples(w io.Writer, tok *tokenizer.Tokenizer, p *finetune.Plan, n int
 	default:
 		fmt.Fprintln(w, "held out: none, so that nothing says when to stop; the last step is kept")
 	}
+	showClasses(w, p.Tally())
 }
 
 // shownText is a text with marks around what is learnt.
@@ -113,10 +114,16 @@ func (f *finetuneFlags) estimate(cmd *cobra.Command, job *finetune.Job) error {
 	size := job.Size()
 	if mix := job.Settings.Weights; mix != "" {
 		fmt.Fprintf(w, "weights: all %s, rounded to %s, %s\n", thousands(uint64(size.Numbers)), strings.ToUpper(mix), mem.FormatBytes(size.Adapter))
+	} else if job.Settings.ClassifierAlone() {
+		fmt.Fprintf(w, "classifier: %d classes, %s numbers, %s\n", len(job.Classes), thousands(uint64(size.Numbers)), mem.FormatBytes(size.Adapter))
 	} else if job.Settings.Head {
 		fmt.Fprintf(w, "head: %s weights, rounded to BF16, %s\n", thousands(uint64(size.Numbers)), mem.FormatBytes(size.Adapter))
 	} else {
-		fmt.Fprintf(w, "adapter: rank %d, alpha %g, %d matrices, %s numbers, %s\n", job.Settings.LoRA.Rank, job.Settings.LoRA.Alpha,
+		what := "adapter"
+		if job.Settings.Classes != nil {
+			what = fmt.Sprintf("classifier of %d classes, and adapter", len(job.Classes))
+		}
+		fmt.Fprintf(w, "%s: rank %d, alpha %g, %d matrices, %s numbers, %s\n", what, job.Settings.LoRA.Rank, job.Settings.LoRA.Alpha,
 			size.Matrices, thousands(uint64(size.Numbers)), mem.FormatBytes(size.Adapter))
 	}
 	memory := mem.FormatBytes(size.Memory) + " beside the model"
@@ -196,7 +203,7 @@ func (t *training) held(p finetune.Point, best bool) {
 		if best {
 			line += ", the best"
 		}
-	} else if p.Step == 0 && t.job.Settings.Weights == "" && !t.job.Settings.Head {
+	} else if p.Step == 0 && !t.job.Settings.OfModel() {
 		line += " without the adapter"
 	}
 	t.line(line)
@@ -233,10 +240,11 @@ func (f *finetuneFlags) summary(ctx context.Context, w io.Writer, job *finetune.
 	}
 	fmt.Fprintf(w, "%s: %s, of step %d\n", visible(f.out), mem.FormatBytes(uint64(bytes)), step)
 	base, ok := job.Base()
-	if job.Settings.Weights != "" || job.Settings.Head {
+	if job.Settings.OfModel() {
 		if ok {
 			fmt.Fprintf(w, "held-out loss: %.4f before, %.4f after\n", base, job.Best)
 		}
+		showConfusion(ctx, w, job)
 		if f.target.model != "" {
 			return nil
 		}
@@ -257,6 +265,7 @@ func (f *finetuneFlags) summary(ctx context.Context, w io.Writer, job *finetune.
 			fmt.Fprintln(w, "the adapter changes nothing: no step was better than the model alone; try a smaller --lr, or more examples")
 		}
 	}
+	showConfusion(ctx, w, job)
 	if f.target.model != "" {
 		return nil
 	}

@@ -12,7 +12,7 @@ import (
 
 // settingFlags are the flags that set fields of finetune.Settings.
 var settingFlags = map[string]string{
-	"Rank": "rank", "Alpha": "alpha", "RankStable": "rslora", "Magnitudes": "dora", "Targets": "targets", "Weights": "full", "Head": "draft-head", "HeadTokens": "draft-vocab",
+	"Rank": "rank", "Alpha": "alpha", "RankStable": "rslora", "Magnitudes": "dora", "Targets": "targets", "Weights": "full", "Head": "draft-head", "Classes": "classes", "HeadTokens": "draft-vocab",
 	"Preference": "objective", "Beta": "beta", "Temperature": "temperature", "Epochs": "epochs", "Steps": "steps",
 	"Context": "ctx-size", "Batch": "batch-size", "Long": "long", "Rate": "lr", "Least": "lr-min", "Warmup": "warmup",
 	"Schedule": "schedule", "Decay": "weight-decay", "Beta2": "beta2", "Muon": "muon", "MuonDecay": "muon-decay", "Clip": "clip",

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/kernel"
 )
 
@@ -35,6 +36,7 @@ func (c *Classifier) Best(scores []float32) string {
 const (
 	firstOfClassifier  = "cls.weight"
 	secondOfClassifier = "cls.output.weight"
+	biasOfSecond       = "cls.output.bias"
 
 	classifierLabels     = "classifier.output_labels"
 	classifierPooling    = Own + "classifier.pooling"
@@ -42,6 +44,27 @@ const (
 	classifierSeveral    = Own + "classifier.multi_label"
 	classifierOfTokens   = "tokens" // in place of a pooling
 )
+
+// poolings are what a classifier may be given of a text.
+var poolings = map[string]Pooling{"cls": PoolCLS, "mean": PoolMean, "last": PoolLast}
+
+// Plain returns what a file has of a classifier of one product with a bias, of these Labels: its metadata, for an architecture,
+// and its tensors, without data. n is the width of the vectors of texts.
+func (c *Classifier) Plain(arch string, n int) (keys []gguf.KV, matrix, bias gguf.Tensor) {
+	set := func(key string, v any) { keys = append(keys, gguf.KV{Key: key, Value: v}) }
+	for name, pooling := range poolings {
+		if pooling == c.Pooling {
+			set(classifierPooling, name)
+		}
+	}
+	if c.Several {
+		set(classifierSeveral, true)
+	}
+	set(arch+"."+classifierLabels, c.Labels)
+	out := uint64(len(c.Labels))
+	return keys, gguf.Tensor{Name: secondOfClassifier, Type: gguf.F32, Dims: []uint64{uint64(n), out}},
+		gguf.Tensor{Name: biasOfSecond, Type: gguf.F32, Dims: []uint64{out}}
+}
 
 // classifier reads the sizes of a classifier. Unless files say otherwise, those of encoders read the first token,
 // ModernBERT's the mean; those of decoders the last token, and score yes and no.
@@ -122,7 +145,6 @@ func (k *Keys) terms() {
 // classifierInput reads what the classifier is given.
 func (k *Keys) classifierInput() {
 	c := &k.Config.Classifier
-	poolings := map[string]Pooling{"cls": PoolCLS, "mean": PoolMean, "last": PoolLast}
 	name := k.oneOf(classifierPooling, "cls", "mean", "last", classifierOfTokens)
 	c.Pooling, c.Tokens = poolings[name], name == classifierOfTokens
 }

@@ -40,6 +40,18 @@ const (
 // et al. 2021): the logarithm of 1 and what is positive of the scores that a classifier gives it at a position.
 func (p Pooling) Sparse() bool { return p == PoolTerms || p == PoolTermSum }
 
+// TextPooling returns the pooling with which the model's vectors of texts are served: the file's, else the mean where tokens read
+// those behind them, and the last token elsewhere.
+func (c *Config) TextPooling() Pooling {
+	switch {
+	case c.Pooling != PoolUnset && c.Pooling != PoolNone:
+		return c.Pooling
+	case c.BothWays:
+		return PoolMean
+	}
+	return PoolLast
+}
+
 // spladeActivation is the key of what is made of these scores: relu, or log1p_relu for one more logarithm.
 const spladeActivation = Own + "splade.activation"
 

@@ -16,11 +16,12 @@ type Comparison struct {
 	Where string // FILE:LINE
 	Query string
 	// Documents are what is compared with the query. The first belongs to it, and others do not; with a score there are one or two.
-	// A text with classes has none.
+	// A text with classes has none, and a pair of texts with classes the second.
 	Documents []string
 	Score     *float64 // the cosine that the query and its document should have, or a teacher's difference of two documents' scores
 	Classes   []string // names or numbers of classes that the query is of
-	Classed   bool     // it is a text with classes, which may be none
+	Classed   bool     // it is a text, or a pair, with classes, which may be none
+	Several   bool     // its classes were a list, so that it may be of any number of them
 }
 
 // first is a field under any of its names, of which one at most is there.
@@ -129,10 +130,11 @@ func parseScored(value jsontext.Value) (x Comparison, err error) {
 	return Comparison{Query: in.First, Documents: []string{in.Second}, Score: in.Score}, nil
 }
 
-// parseClassified reads a text with its class: a name or a number, or a list of these where it may be of several.
+// parseClassified reads a text, or a pair, with its class: a name or a number, or a list of these where it may be of several.
 func parseClassified(value jsontext.Value) (x Comparison, err error) {
 	var in struct {
 		Text  string             `json:"text"`
+		Pair  *string            `json:"text_pair"`
 		Label stdjson.RawMessage `json:"label"`
 	}
 	if err := unmarshal(value, &in); err != nil {
@@ -142,11 +144,18 @@ func parseClassified(value jsontext.Value) (x Comparison, err error) {
 		return x, errors.New("text: missing or empty")
 	}
 	x = Comparison{Query: in.Text, Classed: true}
+	if in.Pair != nil {
+		if *in.Pair == "" {
+			return x, errors.New("text_pair: empty")
+		}
+		x.Documents = []string{*in.Pair}
+	}
 	labels := []stdjson.RawMessage{in.Label}
 	if bytes.HasPrefix(bytes.TrimSpace(in.Label), []byte("[")) {
 		if err := stdjson.Unmarshal(in.Label, &labels); err != nil {
 			return x, fmt.Errorf("label: %w", err)
 		}
+		x.Several = true
 	}
 	for _, l := range labels {
 		var name string

@@ -30,7 +30,7 @@ const (
 	Chosen     Format = "chosen"     // pairs: {"prompt", "chosen", "rejected"}: texts, or lists of messages
 	Ranked     Format = "ranked"     // {"query" or "anchor", "positive" or "pos", "negatives", "negative" or "neg", "margin"}
 	Scored     Format = "scored"     // {"sentence1", "sentence2", "score"}
-	Classified Format = "classified" // {"text", "label"}
+	Classified Format = "classified" // {"text", "text_pair", "label"}
 )
 
 // Formats are all formats, in the order in which they are told apart.
