@@ -7,9 +7,8 @@ import (
 	"io/fs"
 	"os"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/quern-llm/quern/go/model"
+	"github.com/quern-llm/quern/go/platform"
 )
 
 // openFrom opens a model that is not at a path. Its bytes are copied to memory that the kernel treats as a file, so that
@@ -34,11 +33,10 @@ func (m *Model) openFrom(ctx context.Context, source func(string) (fs.File, erro
 	if m.copied, err = m.device.engine.Budget().Reserve("copies of model files", uint64(size)); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	fd, err := unix.MemfdCreate("model", unix.MFD_CLOEXEC)
+	f, err := platform.MemoryFile(name)
 	if err != nil {
-		return nil, fmt.Errorf("%s: a file in memory: %w", name, err)
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	f := os.NewFile(uintptr(fd), name)
 	defer f.Close()
 	if n, err := io.Copy(f, io.LimitReader(untilDone{ctx, src}, size)); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
@@ -50,7 +48,7 @@ func (m *Model) openFrom(ctx context.Context, source func(string) (fs.File, erro
 
 // openFD opens the model in an open file.
 func openFD(f *os.File, name string) (*model.File, error) {
-	return model.OpenFileAs(fmt.Sprintf("/proc/self/fd/%d", f.Fd()), name)
+	return model.OpenFileAs(platform.Path(f), name)
 }
 
 // untilDone reads until a context ends.

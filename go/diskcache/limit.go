@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/quern-llm/quern/go/platform"
 )
 
 // Removal makes more room than is needed at once, a sixteenth of the limit, so that the
@@ -213,7 +213,7 @@ func (disk) create(dir string, size int64) (file, string, error) {
 
 // open does not wait for a writer where the file is a FIFO.
 func (disk) open(path string) (file, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	f, err := platform.Open(path)
 	if err != nil {
 		return nil, err
 	}

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/quern-llm/quern/go/platform"
 )
 
 // A count is what the processes that share a folder know together.
@@ -55,7 +55,7 @@ func (u *usage) update(f func(*count) error) error {
 	if err := u.lock(); err != nil {
 		return err
 	}
-	defer unix.Flock(int(u.f.Fd()), unix.LOCK_UN)
+	defer platform.Unlock(u.f)
 	c, err := u.read()
 	if err != nil {
 		return err
@@ -71,8 +71,7 @@ func (u *usage) update(f func(*count) error) error {
 // lock takes the lock. It does not wait for ever, since the process that has it may be stopped.
 func (u *usage) lock() error {
 	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-		err := unix.Flock(int(u.f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+		if ok, err := platform.Lock(u.f); ok || err != nil {
 			return err
 		}
 		if time.Now().After(end) {

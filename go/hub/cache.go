@@ -16,7 +16,7 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/quern-llm/quern/go/platform"
 
 	"github.com/quern-llm/quern/go/demo"
 	"github.com/quern-llm/quern/go/persona"
@@ -297,11 +297,11 @@ func (h *Hub) lock(ctx context.Context) (unlock func(), err error) {
 		return nil, err
 	}
 	for {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if err == nil {
+		locked, err := platform.Lock(f)
+		if locked {
 			return func() { f.Close() }, nil
 		}
-		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+		if err != nil {
 			f.Close()
 			return nil, fmt.Errorf("%s: %w", f.Name(), err)
 		}
@@ -521,7 +521,7 @@ func (h *Hub) Clean() (freed int64, err error) {
 
 // cleanPart removes a file and its record, unless it is being downloaded.
 func cleanPart(path string) (int64, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|unix.O_NOFOLLOW, 0)
+	f, err := platform.OpenItself(path, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
 	}
@@ -529,15 +529,15 @@ func cleanPart(path string) (int64, error) {
 		return 0, err
 	}
 	defer f.Close()
-	if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil || !sameFile(f, path) {
+	if locked, _ := platform.Lock(f); !locked || !sameFile(f, path) {
 		return 0, nil
 	}
-	var s unix.Stat_t
-	if err := unix.Fstat(int(f.Fd()), &s); err != nil {
+	taken, err := platform.Taken(f)
+	if err != nil {
 		return 0, err
 	}
 	if err := os.Remove(path + ".json"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return 0, err
 	}
-	return s.Blocks * 512, os.Remove(path) // it is sparse
+	return taken, os.Remove(path)
 }

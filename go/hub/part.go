@@ -14,7 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/quern-llm/quern/go/platform"
 )
 
 // A part is a file that is being downloaded: its data, a sparse file of the full size, and a record of the
@@ -72,13 +72,13 @@ func (h *Hub) openPart(ctx context.Context, f *File, waiting func()) (*part, err
 		if blob := h.present(f); blob != "" {
 			return &part{h: h, f: f, blob: blob}, nil
 		}
-		file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+		file, err := platform.OpenItself(path, os.O_RDWR|os.O_CREATE, 0o600)
 		if err != nil {
 			return nil, err
 		}
-		err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		locked, err := platform.Lock(file)
 		switch {
-		case err == nil && sameFile(file, path):
+		case locked && sameFile(file, path):
 			if blob := h.present(f); blob != "" { // it came while the file was opened
 				os.Remove(path)
 				file.Close()
@@ -90,12 +90,12 @@ func (h *Hub) openPart(ctx context.Context, f *File, waiting func()) (*part, err
 				return nil, err
 			}
 			return p, nil
-		case err == nil: // it was finished and has another name now
+		case locked: // it was finished and has another name now
 			file.Close()
 			continue
 		}
 		file.Close()
-		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+		if err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
 		waiting()
@@ -231,7 +231,7 @@ func (p *part) save() error {
 	for i := range p.have {
 		r.Have[i] = p.have[i].Load()
 	}
-	if err := unix.Fdatasync(int(p.file.Fd())); err != nil {
+	if err := platform.SyncData(p.file); err != nil {
 		return fmt.Errorf("%s: %w", p.path, err)
 	}
 	b, err := json.Marshal(&r)
@@ -298,10 +298,10 @@ func replaceFile(path string, b []byte) error {
 
 // diskError adds advice to the error of a full disk or a file that exceeds the maximum size.
 func diskError(err error) error {
-	if errors.Is(err, unix.EFBIG) {
+	if platform.TooLarge(err) {
 		return fmt.Errorf("%w; raise the limit of the shell (ulimit -f), or name a folder of a file system for such files with --model-cache", err)
 	}
-	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+	if platform.Full(err) != nil {
 		return fmt.Errorf("%w; what is downloaded so far is kept: free some space and pull again", err)
 	}
 	return err

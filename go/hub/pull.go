@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quern-llm/quern/go/platform"
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/sys/unix"
 )
 
 // A Stage is the current activity of a pull.
@@ -200,12 +200,12 @@ func (p *pull) check(ctx context.Context) error {
 
 // space returns an error if the disk has less free space than needed.
 func (h *Hub) space(need uint64) error {
-	var s unix.Statfs_t
-	if err := unix.Statfs(h.c.Dir, &s); err != nil {
+	free, err := platform.FreeSpace(h.c.Dir)
+	if err != nil {
 		return fmt.Errorf("%s: %w", h.c.Dir, err)
 	}
 	const gb = 1e9
-	if free := s.Bavail * uint64(s.Bsize); free < need {
+	if free < need {
 		return fmt.Errorf("%s has %.2f GB free, and %.2f GB are to be downloaded; free some space, or name another folder with --model-cache", h.c.Dir, float64(free)/gb, float64(need)/gb)
 	}
 	return nil

@@ -14,6 +14,7 @@ import (
 	"github.com/quern-llm/quern/go/internal/newfile"
 	"github.com/quern-llm/quern/go/machine"
 	"github.com/quern-llm/quern/go/model"
+	"github.com/quern-llm/quern/go/platform"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
@@ -118,7 +119,7 @@ func (f *Files) view(dir, what, typ string, open converter) (*model.File, error)
 		}
 		f.made[key] = made
 	}
-	return model.OpenFileAs(fmt.Sprintf("/proc/self/fd/%d", made.Fd()), dir)
+	return model.OpenFileAs(platform.Path(made), dir)
 }
 
 // A converter opens a checkpoint to be converted.

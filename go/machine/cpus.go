@@ -129,11 +129,25 @@ func (m *Machine) Cores() int {
 	return len(seen)
 }
 
+// fastest returns how many physical cores of the fastest class the affinity mask reaches.
+func (m *Machine) fastest() int {
+	best, seen := math.MinInt, map[int]bool{}
+	for _, c := range m.CPUs {
+		if c.Allowed && c.Class > best {
+			best, seen = c.Class, map[int]bool{}
+		}
+		if c.Allowed && c.Class == best {
+			seen[c.Core] = true
+		}
+	}
+	return len(seen)
+}
+
 // Threads returns the default number of workers: one for each physical core within the
-// affinity mask, limited to the whole CPUs of the quota. The quota is rounded down
+// affinity mask, without the slower ones of a processor that has two kinds, limited to the whole CPUs of the quota. The quota is rounded down
 // because workers meet at barriers: if one is throttled, all wait.
 func (m *Machine) Threads() int {
-	n := m.Cores()
+	n := m.fastest()
 	if q, ok := m.Quota(); ok && q.CPUs < float64(n) {
 		n = int(math.Floor(q.CPUs))
 	}
@@ -144,25 +158,28 @@ func (m *Machine) Threads() int {
 const MaxThreads = 1024
 
 // WorkerCPUs returns the CPUs to pin n workers to, one each: one hyperthread of every
-// core before the second of any, filling one NUMA node after the other. It returns nil
-// if the affinity mask has fewer than n: then do not pin.
+// core before the second of any, the fastest cores first, filling one NUMA node after the other. It returns nil
+// if the affinity mask has fewer than n, or the system keeps no thread on a CPU: then do not pin.
 func (m *Machine) WorkerCPUs(n int) []int {
+	if m.unkept {
+		return nil
+	}
 	return pick(slices.DeleteFunc(slices.Clone(m.CPUs), func(c CPU) bool { return !c.Allowed }), n)
 }
 
 func pick(cpus []CPU, n int) []int {
-	type place struct{ thread, node, id int }
+	type place struct{ thread, slow, node, id int }
 	threads := map[int]int{} // seen so far, by core
 	var places []place
 	for _, c := range cpus {
-		places = append(places, place{threads[c.Core], c.Node, c.ID})
+		places = append(places, place{threads[c.Core], -c.Class, c.Node, c.ID})
 		threads[c.Core]++
 	}
 	if n <= 0 || n > len(places) {
 		return nil
 	}
 	slices.SortFunc(places, func(a, b place) int {
-		return cmp.Or(cmp.Compare(a.thread, b.thread), cmp.Compare(a.node, b.node), cmp.Compare(a.id, b.id))
+		return cmp.Or(cmp.Compare(a.thread, b.thread), cmp.Compare(a.slow, b.slow), cmp.Compare(a.node, b.node), cmp.Compare(a.id, b.id))
 	})
 	ids := make([]int, n)
 	for i := range ids {

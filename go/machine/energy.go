@@ -4,11 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/quern-llm/quern/go/platform"
 )
 
 // Energy is what processors and their memory have used, in joules.
@@ -40,12 +41,15 @@ type energyZone struct {
 const powercap = "sys/class/powercap"
 
 // NewEnergyMeter begins to count. An error says what is missing.
-func NewEnergyMeter() (*EnergyMeter, error) { return newEnergyMeter(os.DirFS("/")) }
+func NewEnergyMeter() (*EnergyMeter, error) { return newEnergyMeter(platform.Root()) }
 
 // EnergyMeter begins to count, as NewEnergyMeter does, on the machine that m is a snapshot of.
 func (m *Machine) EnergyMeter() (*EnergyMeter, error) { return newEnergyMeter(m.root.root) }
 
 func newEnergyMeter(root fs.FS) (*EnergyMeter, error) {
+	if root == nil {
+		return nil, errors.New(platform.Name + " has no counters of energy for programs")
+	}
 	e := &EnergyMeter{t: tree{root}}
 	names, err := fs.Glob(root, powercap+"/*/name")
 	if err != nil || len(names) == 0 {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/quern-llm/quern/go/platform"
 )
 
 // A Quota is the CPU time that a control group may use, as a number of CPUs.
@@ -71,6 +73,18 @@ func (t tree) limits() (l Limits) {
 		l.Quotas = append(l.Quotas, t.quotas(g)...)
 		l.MemLimits = append(l.MemLimits, t.memLimits(g, l.MemOwn)...)
 		l.SwapLimits = append(l.SwapLimits, t.swapLimits(g)...)
+	}
+	return l
+}
+
+// limitsOf returns what the system says by calls.
+func limitsOf(m platform.Memories) Limits {
+	l := Limits{MemTotal: m.Total, MemAvailable: m.Available, MemOwn: m.Own, SwapTotal: m.Swap}
+	for _, limit := range m.Limits {
+		l.MemLimits = append(l.MemLimits, MemLimit{Bytes: limit.Bytes, Used: limit.Used, Kind: limit.Kind})
+	}
+	if m.CPUs > 0 {
+		l.Quotas = []Quota{{CPUs: m.CPUs, File: "job object"}}
 	}
 	return l
 }
@@ -191,7 +205,11 @@ func (l *Limits) MemoryLimit() (bytes uint64, reason string) {
 		}
 	}
 	for _, g := range l.MemLimits {
-		take(g.Bytes-min(g.Bytes-1, g.Taken), "cgroup "+g.Kind)
+		why := g.Kind
+		if g.File != "" {
+			why = "cgroup " + why
+		}
+		take(g.Bytes-min(g.Bytes-1, g.Taken), why)
 	}
 	if l.MemAvailable > 0 {
 		take(l.MemAvailable+l.MemOwn, Available)

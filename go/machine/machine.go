@@ -3,16 +3,19 @@
 // the CPU quota and memory limits of every control group of this process, and the huge
 // page policy.
 //
-// It reads Linux's /proc and /sys and decides nothing beyond the default number of
-// threads and whether they are pinned. Missing or malformed files count as absent, so that it also works in a
+// It reads Linux's /proc and /sys, and asks other systems by package platform, and decides nothing beyond the default number
+// of threads and whether they are pinned. Missing or malformed files count as absent, so that it also works in a
 // sandbox that hides half of /sys.
 package machine
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"runtime"
+
+	"github.com/quern-llm/quern/go/platform"
 )
 
 // A CPU is one logical processor, as the kernel numbers them.
@@ -22,6 +25,7 @@ type CPU struct {
 	Package int  // the socket
 	Node    int  // the NUMA node
 	Allowed bool // whether the affinity mask lets this process run there
+	Class   int  // of speed: cores of the largest are the fastest; the same for all where the system does not say
 }
 
 // A Machine is a snapshot. It does not change afterwards; Again takes another.
@@ -44,7 +48,8 @@ type Machine struct {
 	HugePageSize uint64 // bytes of a transparent huge page; 0 if there are none
 	THP          THP
 
-	root tree
+	root   tree // of files; none where the system answers calls
+	unkept bool // threads cannot be kept on CPUs
 }
 
 // Limits are what may change while the process runs: a container may be resized.
@@ -68,11 +73,33 @@ type THP struct {
 
 // Read reads the properties of this machine.
 func Read() (*Machine, error) {
-	m, err := ReadFS(os.DirFS("/"), affinity())
+	h, err := platform.Computer()
+	if err != nil {
+		return nil, fmt.Errorf("machine: %w", err)
+	}
+	if h != nil {
+		return fromCalls(h), nil
+	}
+	m, err := ReadFS(os.DirFS("/"), platform.Affinity())
 	if err == nil {
-		m.bind(memoryPolicy())
+		m.bind(platform.BoundNodes())
 	}
 	return m, err
+}
+
+// fromCalls is the machine that the system describes by calls.
+func fromCalls(h *platform.Hardware) *Machine {
+	m := &Machine{Arch: runtime.GOARCH, Model: h.Model, PageSize: os.Getpagesize(), Limits: limitsOf(h.Memories), unkept: !h.Pins}
+	cores := map[int]int{}
+	for _, c := range h.CPUs {
+		core, ok := cores[c.Core]
+		if !ok {
+			core = len(cores)
+			cores[c.Core] = core
+		}
+		m.CPUs = append(m.CPUs, CPU{ID: c.ID, Core: core, Package: c.Package, Node: c.Node, Allowed: c.Allowed, Class: c.Class})
+	}
+	return m
 }
 
 // ReadFS is Read with root in place of /. allowed is the affinity mask; nil means all
@@ -97,6 +124,10 @@ func ReadFS(root fs.FS, allowed []int) (*Machine, error) {
 // Again returns the machine with its limits as they are now.
 func (m *Machine) Again() *Machine {
 	now := *m
-	now.Limits = m.root.limits()
+	if m.root.root == nil {
+		now.Limits = limitsOf(platform.MemoryNow())
+	} else {
+		now.Limits = m.root.limits()
+	}
 	return &now
 }

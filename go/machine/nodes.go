@@ -8,9 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unsafe"
 
-	"golang.org/x/sys/unix"
+	"github.com/quern-llm/quern/go/platform"
 )
 
 // A Node is a NUMA node: CPUs, memory, or both.
@@ -63,7 +62,7 @@ type Place struct {
 func (t tree) nodeList() []Node {
 	const dir = "sys/devices/system/node"
 	ids := t.list(dir + "/online")
-	if len(ids) > maxNodes {
+	if len(ids) > platform.MaxNodes {
 		return nil
 	}
 	slices.Sort(ids)
@@ -92,9 +91,6 @@ func (t tree) nodeList() []Node {
 	return nodes
 }
 
-// maxNodes is Linux's own bound.
-const maxNodes = 1 << 10
-
 // memTotal reads "Node 0 MemTotal: 32768 kB" of a node's meminfo.
 func memTotal(text string) uint64 {
 	for line := range strings.Lines(text) {
@@ -108,24 +104,6 @@ func memTotal(text string) uint64 {
 	return 0
 }
 
-// memoryPolicy returns the nodes that numactl --membind binds the process's memory to; nil: it does not.
-func memoryPolicy() []int {
-	const bind = 2 // MPOL_BIND
-	var mode int32
-	var mask [maxNodes / 64]uint64
-	_, _, errno := unix.Syscall6(unix.SYS_GET_MEMPOLICY, uintptr(unsafe.Pointer(&mode)), uintptr(unsafe.Pointer(&mask)), maxNodes, 0, 0, 0)
-	if errno != 0 || mode&0xff != bind {
-		return nil
-	}
-	var nodes []int
-	for i := range maxNodes {
-		if mask[i/64]>>(i%64)&1 != 0 {
-			nodes = append(nodes, i)
-		}
-	}
-	return nodes
-}
-
 // bind makes only these nodes usable for memory; nil changes nothing.
 func (m *Machine) bind(nodes []int) {
 	for i := range m.Nodes {
@@ -137,19 +115,11 @@ func (m *Machine) bind(nodes []int) {
 func (m *Machine) Isolate() error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	cpu, err := currentCPU()
+	cpu, err := platform.CurrentCPU()
 	if err != nil {
 		return err
 	}
 	return m.isolate(cpu)
-}
-
-func currentCPU() (int, error) {
-	var cpu, node uint32
-	if _, _, errno := unix.Syscall(unix.SYS_GETCPU, uintptr(unsafe.Pointer(&cpu)), uintptr(unsafe.Pointer(&node)), 0); errno != 0 {
-		return 0, fmt.Errorf("the kernel does not say which CPU this process runs on: %w", errno)
-	}
-	return int(cpu), nil
 }
 
 func (m *Machine) isolate(cpu int) error {

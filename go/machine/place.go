@@ -3,6 +3,8 @@ package machine
 import (
 	"fmt"
 	"strings"
+
+	"github.com/quern-llm/quern/go/platform"
 )
 
 // A Pinning says when threads are pinned, each to a CPU of its own.
@@ -96,7 +98,9 @@ func (m *Machine) Place(n int) Placement {
 	if p.Places != nil && cpus != nil {
 		cpus = m.pickIn(p.Places)
 	}
-	switch cores := m.Cores(); {
+	switch cores := m.fastest(); {
+	case m.unkept:
+		p.Why = platform.Name + " keeps no thread on a CPU"
 	case cpus == nil:
 		p.Why = "more threads than CPUs that they may use"
 	case m.Pinning == PinNever, m.Pinning == PinAlways:
@@ -115,7 +119,7 @@ func (m *Machine) Place(n int) Placement {
 		p.Why += fmt.Sprintf("; this machine has %d NUMA nodes, and threads are spread over %d at most: give --numa off, or the "+
 			"CPUs of some of them", nodes, MaxPlaces)
 	}
-	if cpus != nil && m.Pinning != PinNever && (m.Pinning == PinAlways || m.restricted || n >= m.Cores()) {
+	if cpus != nil && m.Pinning != PinNever && (m.Pinning == PinAlways || m.restricted || n >= m.fastest()) {
 		p.CPUs = cpus
 	} else if m.restricted || m.isolated {
 		for _, c := range m.CPUs {

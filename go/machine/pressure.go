@@ -2,11 +2,12 @@ package machine
 
 import (
 	"io/fs"
-	"os"
 	"path"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/quern-llm/quern/go/platform"
 )
 
 // Pressure is time that this process's tasks lost for want of CPUs and of memory. It
@@ -22,13 +23,16 @@ type Pressure struct {
 }
 
 // ReadPressure reads it from the control groups, the maximum over their levels, and
-// from /proc/stat and /proc/pressure. Unreadable values are 0.
-func ReadPressure() Pressure { return readPressure(os.DirFS("/")) }
+// from /proc/stat and /proc/pressure. Unreadable values are 0, as are all on systems other than Linux.
+func ReadPressure() Pressure { return readPressure(platform.Root()) }
 
 // Pressure reads it as ReadPressure does, of the machine that m is a snapshot of.
 func (m *Machine) Pressure() Pressure { return readPressure(m.root.root) }
 
 func readPressure(root fs.FS) (p Pressure) {
+	if root == nil {
+		return p
+	}
 	t := tree{root}
 	for _, g := range t.groups() {
 		if !g.has("cpu") {

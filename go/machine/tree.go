@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/quern-llm/quern/go/platform"
 )
 
 // A tree reads the small text files of /proc and /sys.
@@ -53,8 +55,8 @@ func (t tree) list(name string) []int {
 }
 
 // maxCPU bounds the numbers in a list, so that malformed input such as "0-4000000000"
-// is refused before it is expanded. Linux supports at most 8192.
-const maxCPU = 1 << 16
+// is refused before it is expanded.
+const maxCPU = platform.MaxCPU
 
 func parseList(s string) []int {
 	var ids []int

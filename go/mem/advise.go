@@ -3,12 +3,9 @@ package mem
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
-	"sync/atomic"
-	"unsafe"
 
-	"golang.org/x/sys/unix"
+	"github.com/quern-llm/quern/go/platform"
 )
 
 // DontNeed releases the whole pages within [off, off+n) of a mapped file, so that they no longer count as
@@ -37,19 +34,20 @@ func (r *Region) DontNeed(off, n int) error {
 	if from >= to {
 		return nil
 	}
-	return unix.Madvise(r.b[from:to], unix.MADV_DONTNEED)
+	return platform.Drop(r.b[from:to])
 }
 
 // Cold tells the kernel that the pages of a mapped file will not be needed soon: they are reclaimed first
-// when memory is short (MADV_COLD).
+// when memory is short.
 func (r *Region) Cold() {
 	if r.file && !r.static && !r.closed.Load() {
-		_ = unix.Madvise(r.b, unix.MADV_COLD) // before Linux 5.4 the kernel finds out by itself
+		platform.Cold(r.b)
 	}
 }
 
 // Discard returns the whole pages within [off, off+n) of an allocated region to the
-// kernel. They read as zeros, and are allocated again when they are written.
+// kernel. They read as zeros, and are allocated again when they are written; in a region of Space they may not be touched
+// until Commit.
 func (r *Region) Discard(off, n int) error {
 	if r.closed.Load() {
 		return ErrClosed
@@ -65,12 +63,15 @@ func (r *Region) Discard(off, n int) error {
 	if from >= to {
 		return nil
 	}
-	return unix.Madvise(r.b[from:to], unix.MADV_DONTNEED)
+	if r.space {
+		return platform.Decommit(r.b[from:to])
+	}
+	return platform.Discard(r.b[from:to])
 }
 
 // Move moves the pages of [from, from+n) of an allocated region to [to, to+n), and frees the pages that were
 // there; the source then reads as zeros. All arguments are multiples of HugePage, and the ranges do not
-// overlap. It fails without changes on kernels before 5.7.
+// overlap. It fails without changes where the system cannot: on Linux before 5.7, and on all others.
 func (r *Region) Move(to, from, n int) error {
 	if r.closed.Load() {
 		return ErrClosed
@@ -84,29 +85,39 @@ func (r *Region) Move(to, from, n int) error {
 	if n == 0 {
 		return nil
 	}
-	const flags = unix.MREMAP_MAYMOVE | unix.MREMAP_FIXED | unix.MREMAP_DONTUNMAP
-	_, _, errno := unix.Syscall6(unix.SYS_MREMAP, uintptr(unsafe.Pointer(&r.b[from])), uintptr(n), uintptr(n), flags, uintptr(unsafe.Pointer(&r.b[to])), 0)
-	if errno != 0 {
-		return errno
+	return platform.Move(r.b[to:to+n], r.b[from:from+n])
+}
+
+// Commit makes [off, off+n) of a region of Space usable before it is written, and whole pages around it. An error is want of
+// memory; there is none on systems that allocate at the first touch. It does nothing for other regions.
+func (r *Region) Commit(off, n int) error {
+	if off < 0 || n < 0 || off > len(r.b) || n > len(r.b)-off {
+		return fmt.Errorf("mem: [%d,+%d) is outside a region of %d bytes", off, n, len(r.b))
+	}
+	if !r.space || n == 0 {
+		return nil
+	}
+	if err := platform.Commit(r.b[off : off+n]); err != nil {
+		return fmt.Errorf("no memory for %s: %w", FormatBytes(uint64(n)), err)
 	}
 	return nil
 }
 
 // Ahead asks the kernel to read [off, off+n) of a mapped file in the background.
-func (r *Region) Ahead(off, n int) error { return r.advise(off, n, unix.MADV_WILLNEED) }
+func (r *Region) Ahead(off, n int) error { return r.advise(off, n, platform.WillNeed) }
 
 // Random tells the kernel that the pages around [off, off+n) of a mapped file are accessed in random order,
 // which disables read-ahead.
-func (r *Region) Random(off, n int) error { return r.advise(off, n, unix.MADV_RANDOM) }
+func (r *Region) Random(off, n int) error { return r.advise(off, n, platform.RandomAccess) }
 
 // advise advises the kernel on the pages of a mapped file around [off, off+n).
-func (r *Region) advise(off, n, advice int) error {
+func (r *Region) advise(off, n int, advice func([]byte) error) error {
 	if off < 0 || n < 0 || off > len(r.b) || n > len(r.b)-off {
 		return fmt.Errorf("mem: [%d,+%d) is outside a region of %d bytes", off, n, len(r.b))
 	}
 	page := int(pageSize)
 	if from := off / page * page; r.file && off+n > from {
-		return unix.Madvise(r.b[from:off+n], advice)
+		return advice(r.b[from : off+n])
 	}
 	return nil
 }
@@ -119,9 +130,7 @@ func (r *Region) Present(off, n int) bool {
 	}
 	page := int(pageSize)
 	from := off / page * page
-	pages := make([]byte, (off+n-from+page-1)/page)
-	_, _, errno := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(&r.b[from])), uintptr(off+n-from), uintptr(unsafe.Pointer(&pages[0])))
-	return errno != 0 || !slices.ContainsFunc(pages, func(p byte) bool { return p&1 == 0 })
+	return platform.Present(r.b[from : off+n])
 }
 
 // Huge asks for huge pages in [off, off+n) of an allocated region, where whole ones fit.
@@ -129,7 +138,7 @@ func (r *Region) Huge(off, n int) error {
 	if off < 0 || n < 0 || off > len(r.b) || n > len(r.b)-off || off%int(pageSize) != 0 {
 		return fmt.Errorf("mem: [%d,+%d) is outside a region of %d bytes, or not of whole pages", off, n, len(r.b))
 	}
-	_ = unix.Madvise(r.b[off:off+n], unix.MADV_HUGEPAGE) // EINVAL from a kernel without huge pages
+	platform.HugePages(r.b[off:off+n], true)
 	return nil
 }
 
@@ -143,37 +152,16 @@ func (r *Region) Prefault(threads int) error {
 		return nil
 	}
 	share := int(roundUp(uint64(len(r.b)/max(threads, 1))+1, HugePage))
+	populate := platform.PopulateMemory
+	if r.file {
+		populate = platform.PopulateFile
+	}
 	var wg sync.WaitGroup
 	errs := make([]error, (len(r.b)+share-1)/share)
 	for i := range errs {
 		part := r.b[i*share : min((i+1)*share, len(r.b))]
-		wg.Go(func() { errs[i] = r.populate(part) })
+		wg.Go(func() { errs[i] = populate(part) })
 	}
 	wg.Wait()
 	return errors.Join(errs...)
-}
-
-// populate makes the pages of part present. MADV_POPULATE needs Linux 5.14. On older kernels pages of memory
-// are touched, and those of a file only read ahead: touching a page that was truncated away would be fatal.
-func (r *Region) populate(part []byte) error {
-	if r.file {
-		err := unix.Madvise(part, unix.MADV_POPULATE_READ)
-		if errors.Is(err, unix.EINVAL) {
-			err = unix.Madvise(part, unix.MADV_WILLNEED)
-		}
-		return err
-	}
-	err := unix.Madvise(part, unix.MADV_POPULATE_WRITE)
-	if errors.Is(err, unix.EINVAL) {
-		touch(part)
-		return nil
-	}
-	return err
-}
-
-// touch writes to each page without changing it, even while others write.
-func touch(b []byte) {
-	for i := 0; i+4 <= len(b); i += int(pageSize) {
-		atomic.AddUint32((*uint32)(unsafe.Pointer(&b[i])), 0)
-	}
 }

@@ -2,15 +2,8 @@ package mem
 
 import (
 	"fmt"
-	"unsafe"
 
-	"golang.org/x/sys/unix"
-)
-
-// Modes of memory policies; golang.org/x/sys/unix has none.
-const (
-	mpolPreferred  = 1
-	mpolInterleave = 3
+	"github.com/quern-llm/quern/go/platform"
 )
 
 // Place asks that the whole pages within [off, off+n) of an allocated region be on a NUMA node when they are first
@@ -20,7 +13,7 @@ func (r *Region) Place(off, n, node int) error {
 	if node < 0 {
 		return nil
 	}
-	return r.policy(off, n, mpolPreferred, []int{node})
+	return r.policy(off, n, platform.Preferred, []int{node})
 }
 
 // Interleave asks that the pages of an allocated region be on these NUMA nodes in turns, huge pages too. Those below 0
@@ -35,7 +28,7 @@ func (r *Region) Interleave(nodes []int) error {
 	if len(known) < 2 {
 		return nil
 	}
-	return r.policy(0, len(r.b), mpolInterleave, known)
+	return r.policy(0, len(r.b), platform.Interleaved, known)
 }
 
 // MayPlace returns nil if this process may place memory on all of these NUMA nodes, of which those below 0 are none; else
@@ -55,10 +48,7 @@ func MayPlace(nodes []int) error {
 	return nil
 }
 
-// maxNodes is Linux's own bound.
-const maxNodes = 1 << 10
-
-func (r *Region) policy(off, n, mode int, nodes []int) error {
+func (r *Region) policy(off, n int, policy platform.Policy, nodes []int) error {
 	if off < 0 || n < 0 || off > len(r.b) || n > len(r.b)-off {
 		return fmt.Errorf("mem: [%d,+%d) is outside a region of %d bytes", off, n, len(r.b))
 	}
@@ -68,12 +58,10 @@ func (r *Region) policy(off, n, mode int, nodes []int) error {
 	if r.file || r.static {
 		return fmt.Errorf("mem: only allocated memory can be placed")
 	}
-	var mask [maxNodes / 64]uint64
 	for _, node := range nodes {
-		if node >= maxNodes {
+		if node >= platform.MaxNodes {
 			return fmt.Errorf("mem: there is no NUMA node %d", node)
 		}
-		mask[node/64] |= 1 << (node % 64)
 	}
 	page := int(pageSize)
 	from, to := int(roundUp(uint64(off), pageSize)), (off+n)/page*page
@@ -83,11 +71,5 @@ func (r *Region) policy(off, n, mode int, nodes []int) error {
 	if from >= to {
 		return nil
 	}
-	// The kernel reads one bit less than it is told.
-	_, _, errno := unix.Syscall6(unix.SYS_MBIND, uintptr(unsafe.Pointer(&r.b[from])), uintptr(to-from), uintptr(mode),
-		uintptr(unsafe.Pointer(&mask)), maxNodes+1, 0)
-	if errno != 0 {
-		return errno
-	}
-	return nil
+	return platform.Place(r.b[from:min(to, len(r.b))], policy, nodes)
 }

@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
-	"golang.org/x/sys/unix"
+	"github.com/quern-llm/quern/go/platform"
 )
 
 // HugePage is the alignment of an allocated Region: the size of a huge page on x86-64, and on Arm with 4 KiB
@@ -27,6 +27,7 @@ var ErrClosed = errors.New("mem: region is closed")
 type Region struct {
 	b      []byte
 	file   bool
+	space  bool // of Space
 	static bool // the program's own: see Static
 	closed atomic.Bool
 	freed  func() // releases the reservation; nil if there is none
@@ -58,7 +59,7 @@ func (r *Region) BeforeUnmap(f func()) { r.before = f }
 //
 // The mapping shares the file's pages. If another process truncates the file while it is mapped, accessing a
 // page beyond the new end kills this process with SIGBUS, unless a kernel.Guard handles that. To replace a
-// model, rename a new file over it, which leaves the mapped one intact.
+// model, rename a new file over it, which leaves the mapped one intact. Windows refuses both.
 func Map(name string) (*Region, error) {
 	// Stat before opening: opening a FIFO would block until there is a writer, and
 	// opening a device may have side effects.
@@ -69,7 +70,7 @@ func Map(name string) (*Region, error) {
 	if err := mappable(name, fi); err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	f, err := platform.Open(name)
 	if err != nil {
 		return nil, fileError(name, err)
 	}
@@ -81,7 +82,7 @@ func Map(name string) (*Region, error) {
 		f.Close()
 		return nil, err // the file was replaced since the stat
 	}
-	b, err := mmap(int(f.Fd()), uint64(fi.Size()), unix.PROT_READ, unix.MAP_SHARED)
+	b, err := platform.MapFile(f, uint64(fi.Size()))
 	if err != nil {
 		f.Close()
 		return nil, fileError(name, err)
@@ -127,38 +128,28 @@ func Alloc(n uint64, purpose string) (*Region, error) {
 	if n > math.MaxInt64-2*HugePage {
 		return fail("more than an address space holds")
 	}
-	// Map enough to hold n at any offset, then give back both ends.
-	whole, err := mmap(-1, roundUp(n, pageSize)+HugePage, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	b, err := platform.Allocate(n, HugePage)
 	if err != nil {
 		return fail(err)
 	}
-	head := -addr(whole) % HugePage
-	b := whole[head:][:n:n]
-	munmap(whole[:head])
-	munmap(whole[head+roundUp(n, pageSize):])
 	if n >= HugePage {
-		// EINVAL from a kernel without huge pages: the memory is usable all the same.
-		_ = unix.Madvise(b, unix.MADV_HUGEPAGE)
+		platform.HugePages(b, true)
 	}
 	return &Region{b: b}, nil
 }
 
-// Space returns n bytes of address space, without huge pages. Physical memory is allocated on first write and
-// returned by Discard; nothing is reserved. The space may be larger than the machine's memory.
+// Space returns n bytes of address space, without huge pages. A part is usable after Commit: physical memory is allocated on
+// first write and returned by Discard; nothing is reserved. The space may be larger than the machine's memory.
 func Space(n uint64, purpose string) (*Region, error) {
 	if n == 0 || n > math.MaxInt64-HugePage {
 		return nil, fmt.Errorf("reserve %s of addresses for %s: want 1 byte or more, and what an address space holds", FormatBytes(n), purpose)
 	}
-	whole, err := mmap(-1, roundUp(n, pageSize)+HugePage, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
+	b, err := platform.Reserve(n, HugePage)
 	if err != nil {
 		return nil, fmt.Errorf("reserve %s of addresses for %s: %w", FormatBytes(n), purpose, err)
 	}
-	head := -addr(whole) % HugePage
-	b := whole[head:][:n:n]
-	munmap(whole[:head])
-	munmap(whole[head+roundUp(n, pageSize):])
-	_ = unix.Madvise(b, unix.MADV_NOHUGEPAGE) // EINVAL from a kernel without huge pages
-	return &Region{b: b}, nil
+	platform.HugePages(b, false)
+	return &Region{b: b, space: true}, nil
 }
 
 // Static returns a region of bytes that exist for the life of the process, such as an embedded file. They
@@ -183,8 +174,12 @@ func (r *Region) Close() error {
 		r.before()
 	}
 	var err error
-	if !r.static {
-		err = munmap(r.b)
+	switch {
+	case r.static:
+	case r.file:
+		err = platform.Unmap(r.b)
+	default:
+		err = platform.Free(r.b)
 	}
 	r.b = nil
 	if r.of != nil {
@@ -201,20 +196,3 @@ var pageSize = uint64(os.Getpagesize())
 func roundUp(n, to uint64) uint64 { return (n + to - 1) / to * to }
 
 func addr(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }
-
-// mmap and munmap go by address and length, unlike unix.Mmap, which unmaps only
-// what it mapped: Alloc unmaps parts.
-func mmap(fd int, n uint64, prot, flags int) ([]byte, error) {
-	p, err := unix.MmapPtr(fd, 0, nil, uintptr(n), prot, flags)
-	if err != nil {
-		return nil, err
-	}
-	return unsafe.Slice((*byte)(p), n), nil
-}
-
-func munmap(b []byte) error {
-	if len(b) == 0 {
-		return nil
-	}
-	return unix.MunmapPtr(unsafe.Pointer(unsafe.SliceData(b)), uintptr(len(b)))
-}

@@ -2,44 +2,20 @@ package mem
 
 import (
 	"fmt"
-	"os"
-	"strconv"
-	"strings"
+
+	"github.com/quern-llm/quern/go/platform"
 )
 
 // RSS returns the resident set size of this process in bytes, mapped files included; 0 if the kernel does not
 // report it.
-func RSS() uint64 { return status("VmRSS") }
+func RSS() uint64 { return platform.Memory().All }
 
 // Anonymous returns the resident bytes of this process that are not backed by a file: the kernel cannot
 // reclaim them without swapping.
-func Anonymous() uint64 { return status("RssAnon") + status("RssShmem") }
+func Anonymous() uint64 { return platform.Memory().Anonymous }
 
 // PeakRSS returns the maximum of RSS so far.
-func PeakRSS() uint64 { return status("VmHWM") }
-
-func status(key string) uint64 {
-	b, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		return 0
-	}
-	return kilobytes(string(b), key)
-}
-
-// kilobytes finds a line such as "VmRSS:	  1234 kB" and returns its bytes.
-func kilobytes(status, key string) uint64 {
-	for line := range strings.Lines(status) {
-		name, value, _ := strings.Cut(line, ":")
-		if name == key {
-			n, err := strconv.ParseUint(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 53)
-			if err != nil {
-				return 0
-			}
-			return n * 1024
-		}
-	}
-	return 0
-}
+func PeakRSS() uint64 { return platform.Memory().Peak }
 
 // FormatBytes formats n for people, in powers of 1000: 512 B, 1.5 MB, 4.9 GB.
 func FormatBytes(n uint64) string {

@@ -8,8 +8,9 @@ import (
 	"io"
 	"net"
 	"sync"
-	"syscall"
 	"time"
+
+	"github.com/quern-llm/quern/go/platform"
 )
 
 // What is sent on a line: a byte, the length of what follows, and that.
@@ -101,7 +102,7 @@ func lost(err error) error {
 }
 
 func isReset(err error) bool {
-	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+	return platform.IsReset(err)
 }
 
 // beat says that this process is there.

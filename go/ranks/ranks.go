@@ -16,12 +16,11 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"slices"
-	"strings"
 	"sync"
-	"syscall"
 	"time"
+
+	"github.com/quern-llm/quern/go/platform"
 )
 
 // Max is the maximum number of ranks of a group.
@@ -244,7 +243,7 @@ func (c *Config) lead(lines []*line) (*Group, error) {
 	if all.Addresses[0], err = c.Open(c.devices(lines...)); err != nil {
 		return nil, err
 	}
-	all.Machines[0] = machine()
+	all.Machines[0] = platform.MachineID()
 	for i, l := range lines {
 		if err := l.tell(frameRoster, all); err != nil {
 			return nil, fmt.Errorf("rank %d: %w", i+1, err)
@@ -303,7 +302,7 @@ func (c *Config) follow(ctx context.Context, l *line) (*Group, error) {
 	if err := l.hearUntil(ctx, frameOffer, &o); err != nil { // when all have come
 		return nil, err
 	}
-	mine := acceptance{Version: c.Version, Machine: machine()}
+	mine := acceptance{Version: c.Version, Machine: platform.MachineID()}
 	err := c.suits(o)
 	if err == nil {
 		mine.Address, err = c.Open(c.devices(l))
@@ -332,19 +331,6 @@ func (r roster) group(rank int, lines []*line) *Group {
 		g.Near = append(g.Near, m != "" && m == r.Machines[rank])
 	}
 	return g
-}
-
-// machine returns what processes on one machine have in common that see each other's shared memory; "": that is not known.
-func machine() string {
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return ""
-	}
-	var memory syscall.Stat_t
-	if err := syscall.Stat("/dev/shm", &memory); err != nil {
-		return ""
-	}
-	return fmt.Sprintf("%s %d", strings.TrimSpace(string(boot)), memory.Dev)
 }
 
 // suits returns why this process does not take a place.

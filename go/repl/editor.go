@@ -7,12 +7,13 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/reeflective/readline"
-	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
 	"github.com/quern-llm/quern/go/internal/newfile"
+	"github.com/quern-llm/quern/go/platform"
 )
 
 // The prompts for the first line of a message and for continuation lines.
@@ -78,13 +79,13 @@ func leaveTerminalAsItIs() {
 		return // standard input is not a terminal
 	}
 	ends := make(chan os.Signal, 1)
-	signal.Notify(ends, unix.SIGTERM, unix.SIGHUP)
+	signal.Notify(ends, syscall.SIGTERM, syscall.SIGHUP)
 	go func() {
 		s := <-ends
 		_ = term.Restore(stdin, before)
 		_, _ = os.Stdout.WriteString("\x1b[?2004l\r\n") // disable bracketed paste
 		signal.Reset(s)
-		_ = unix.Kill(os.Getpid(), s.(unix.Signal))
+		_ = platform.Raise(s)
 	}()
 }
 
@@ -106,27 +107,13 @@ func (e *Editor) Read() (string, error) {
 }
 
 // Quiet keeps the terminal from showing what is typed, until restore is called. The next Read begins with what was typed.
-func (e *Editor) Quiet() (restore func()) {
-	stdin := int(os.Stdin.Fd())
-	before, err := unix.IoctlGetTermios(stdin, unix.TCGETS)
-	if err != nil {
-		return func() {} // standard input is not a terminal
-	}
-	quiet := *before
-	quiet.Lflag &^= unix.ECHO
-	_ = unix.IoctlSetTermios(stdin, unix.TCSETS, &quiet) // what it was read from a moment ago
-	return func() { _ = unix.IoctlSetTermios(stdin, unix.TCSETS, before) }
-}
+func (e *Editor) Quiet() (restore func()) { return platform.HideTyping(os.Stdin) }
 
 // History returns the path of the history file, or "" if there is no home directory.
 func History() string {
-	state := os.Getenv("XDG_STATE_HOME")
-	if !filepath.IsAbs(state) { // the XDG specification ignores relative paths
-		home, err := os.UserHomeDir()
-		if err != nil {
-			return ""
-		}
-		state = filepath.Join(home, ".local", "state")
+	state, err := platform.StateFolder()
+	if err != nil {
+		return ""
 	}
 	return filepath.Join(state, "quern", "history")
 }

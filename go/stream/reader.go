@@ -9,11 +9,9 @@ import (
 	"io"
 	"os"
 	"sync"
-	"syscall"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/quern-llm/quern/go/internal/panics"
+	"github.com/quern-llm/quern/go/platform"
 )
 
 // Align is the alignment of file offsets and memory addresses of direct reads.
@@ -43,7 +41,7 @@ type Reader struct {
 // A source is an open file and its state when it was opened.
 type source struct {
 	f   *os.File
-	fd  int
+	fd  uintptr
 	was os.FileInfo
 }
 
@@ -93,39 +91,18 @@ func NewReader(f ReadFunc) *Reader {
 	return r
 }
 
-// open opens a file with direct I/O if its file system supports that: some refuse it on open, some on read.
+// open opens a file with direct I/O if its file system supports that.
 func open(path string) (s source, direct bool, err error) {
-	for _, flag := range []int{unix.O_DIRECT, 0} {
-		if s.f, err = os.OpenFile(path, os.O_RDONLY|flag, 0); err != nil {
-			if flag != 0 && errors.Is(err, unix.EINVAL) {
-				continue
-			}
-			return source{}, false, err
-		}
-		if err = probe(s.f); err == nil || flag == 0 {
-			break
-		}
-		s.f.Close()
+	if s.f, direct, err = platform.OpenDirect(path, Align); err != nil {
+		return source{}, false, err
 	}
 	fi, err := s.f.Stat()
 	if err != nil {
 		s.f.Close()
 		return source{}, false, err
 	}
-	s.fd, s.was = int(s.f.Fd()), fi
-	got, err := unix.FcntlInt(s.f.Fd(), unix.F_GETFL, 0)
-	return s, err == nil && got&unix.O_DIRECT != 0, nil
-}
-
-// probe reads the first block.
-func probe(f *os.File) error {
-	b, err := unix.Mmap(-1, 0, Align, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
-	if err != nil {
-		return err
-	}
-	defer unix.Munmap(b)
-	_, err = unix.Pread(int(f.Fd()), b, 0)
-	return err
+	s.fd, s.was = s.f.Fd(), fi
+	return s, direct, nil
 }
 
 // serve starts threads that carry out requests.
@@ -198,24 +175,20 @@ func (r *Reader) Close() {
 }
 
 func (r *Reader) pread(file int, p []byte, off int64) (int, error) {
-	for {
-		n, err := unix.Pread(r.files[file].fd, p, off)
-		switch {
-		case errors.Is(err, syscall.EINTR):
-			continue
-		case err == nil && n == 0:
-			err = io.EOF
-		case err == nil:
-			r.forget(file, off, n)
-		}
-		return n, err
+	n, err := platform.ReadAt(r.files[file].fd, p, off)
+	switch {
+	case err == nil && n == 0:
+		err = io.EOF
+	case err == nil:
+		r.forget(file, off, n)
 	}
+	return n, err
 }
 
 // forget drops from the page cache what a read left there.
 func (r *Reader) forget(file int, off int64, n int) {
 	if r.cached {
-		_ = unix.Fadvise(r.files[file].fd, off, int64(n), unix.FADV_DONTNEED) // a failure costs memory, not correctness
+		platform.Forget(r.files[file].fd, off, int64(n))
 	}
 }
 

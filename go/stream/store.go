@@ -578,6 +578,10 @@ func (s *Store) start(i int, later bool) {
 	}
 	for _, r := range u.Ranges {
 		off, at, n := r.cover()
+		if err := s.space.Commit(at, n); err != nil {
+			s.sums.Go(func() { s.record(i, r, err) }) // which waits for the lock
+			continue
+		}
 		s.reader.ask(r.File, off, s.space.Bytes()[at:at+n:at+n], r.At-at+r.N, later, func(err error) { s.came(i, r, err) })
 	}
 	if u.left == 0 {

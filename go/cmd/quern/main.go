@@ -9,12 +9,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"syscall"
+
+	"github.com/quern-llm/quern/go/platform"
 )
 
 func main() {
-	signal.Ignore(syscall.SIGXFSZ) // a limit on files is an error of writing, which has a line
+	platform.Start()
 	os.Exit(execute(os.Args[1:], os.Stderr))
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/quern-llm/quern/go/finetune"
 	"github.com/quern-llm/quern/go/internal/newfile"
 	"github.com/quern-llm/quern/go/model"
+	"github.com/quern-llm/quern/go/platform"
 	"github.com/quern-llm/quern/go/quant"
 	"github.com/quern-llm/quern/go/scratch"
 	"github.com/quern-llm/quern/go/train/data"
@@ -84,7 +85,7 @@ func (f *trainFlags) run(cmd *cobra.Command) error {
 		if file, err = f.begin(cmd.OutOrStdout()); err != nil {
 			return nil, err
 		}
-		return model.OpenFileAs(fmt.Sprintf("/proc/self/fd/%d", file.Fd()), f.model)
+		return model.OpenFileAs(platform.Path(file), f.model)
 	}
 	return f.finetuneFlags.run(cmd)
 }

@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json"
-	"golang.org/x/sys/unix"
+	"github.com/quern-llm/quern/go/platform"
 
 	"github.com/quern-llm/quern/go/safetensors"
 )
@@ -100,7 +100,7 @@ func ReadFile(path string) (*Config, error) {
 func Read(dir string) (*Config, error) {
 	c := &Config{file: filepath.Join(dir, "config.json")}
 	err := ReadJSON(c.file, &c.m)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
+	if errors.Is(err, fs.ErrNotExist) || platform.NotFolder(err) {
 		if _, err := os.Stat(dir); err != nil {
 			return nil, err
 		}

@@ -4,25 +4,16 @@ package cputime
 
 import (
 	"runtime"
-	"syscall"
 	"time"
+
+	"github.com/quern-llm/quern/go/platform"
 )
 
 // Of runs f, and returns the CPU time of its goroutine: not that of others that it starts, nor of the collector beside it.
 func Of(f func()) time.Duration {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	before := thread()
+	before := platform.ThreadTime()
 	f()
-	return thread() - before
-}
-
-// thread returns the CPU time of the calling thread.
-func thread() time.Duration {
-	const rusageThread = 1 // RUSAGE_THREAD
-	var u syscall.Rusage
-	if err := syscall.Getrusage(rusageThread, &u); err != nil {
-		panic(err) // cannot fail with these arguments
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	return platform.ThreadTime() - before
 }

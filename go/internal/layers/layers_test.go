@@ -16,6 +16,7 @@ const module = "github.com/quern-llm/quern/go/"
 // A package may import the ones on the lines above its own, and no others of
 // this module. Lines may name packages that are yet to come.
 var layers = []string{
+	"platform",
 	"internal/browser internal/cputime internal/exactmath grammar internal/jinja internal/layers internal/llamaflags internal/newfile internal/panics internal/svg internal/testdata internal/usage",
 	"grammar/regex media/document/pdf",
 	"grammar/jsonschema",

@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"golang.org/x/sys/unix"
+	"github.com/quern-llm/quern/go/platform"
 )
 
 // Write creates a file at path with the permissions perm and the content that fill
@@ -71,11 +71,8 @@ func Write(path string, replace bool, perm fs.FileMode, need uint64, fill func(i
 // temporary creates a file in a folder, without a name where the file system has such: it is gone when the program ends, however
 // that may be. Elsewhere it has a hidden name.
 func temporary(dir, name string) (f *os.File, named bool, err error) {
-	if unix.Access("/proc/self/fd", unix.X_OK) == nil { // which link needs
-		fd, err := unix.Open(dir, unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
-		if err == nil {
-			return os.NewFile(uintptr(fd), filepath.Join(dir, name)), false, nil
-		}
+	if f, ok := platform.CreateLinkable(dir); ok {
+		return f, false, nil
 	}
 	f, err = os.CreateTemp(dir, pattern(name))
 	return f, true, err
@@ -89,23 +86,20 @@ func pattern(name string) string { return "." + name + ".*.tmp" }
 func link(f *os.File, dir, name string) (temp string, err error) {
 	for range 100 {
 		temp = filepath.Join(dir, strings.Replace(pattern(name), "*", rand.Text(), 1))
-		err = unix.Linkat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", f.Fd()), unix.AT_FDCWD, temp, unix.AT_SYMLINK_FOLLOW)
-		if !errors.Is(err, unix.EEXIST) {
+		if err = platform.Link(f, temp); !errors.Is(err, fs.ErrExist) {
 			break
 		}
 	}
 	if err != nil {
-		return "", &os.LinkError{Op: "link", Old: f.Name(), New: temp, Err: err}
+		return "", err
 	}
 	return temp, nil
 }
 
 // full says what to do where a file has no room: an error of writing names a file that is gone by then.
 func full(path string, err error) error {
-	for _, no := range []error{unix.ENOSPC, unix.EDQUOT, unix.EFBIG} {
-		if errors.Is(err, no) {
-			return fmt.Errorf("%s: %w; free some room there, or write it elsewhere", path, no)
-		}
+	if no := platform.Full(err); no != nil {
+		return fmt.Errorf("%s: %w; free some room there, or write it elsewhere", path, no)
 	}
 	return err
 }
@@ -126,19 +120,7 @@ func rename(from, to string, replace bool) error {
 	if replace {
 		return os.Rename(from, to)
 	}
-	var err error = unix.EINTR
-	for errors.Is(err, unix.EINTR) {
-		err = unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
-	}
-	switch {
-	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOSYS), errors.Is(err, unix.ENOTSUP):
-		return os.Rename(from, to)
-	case errors.Is(err, unix.EEXIST):
-		return fmt.Errorf("%s: %w", to, fs.ErrExist)
-	case err != nil:
-		return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
-	}
-	return nil
+	return platform.RenameNew(from, to)
 }
 
 // Nameless creates a file without a name in a folder, with the content that fill writes: it takes space until it is closed,
@@ -147,17 +129,11 @@ func Nameless(dir string, need uint64, fill func(io.Writer) (int64, error)) (*os
 	if err := CheckSpace(dir, need); err != nil {
 		return nil, err
 	}
-	f, named, err := temporary(dir, "quern")
+	f, err := platform.CreateNameless(dir)
 	if err != nil {
 		return nil, err
 	}
-	if named {
-		err = os.Remove(f.Name())
-	}
-	if err == nil {
-		_, err = fill(f)
-	}
-	if err != nil {
+	if _, err = fill(f); err != nil {
 		f.Close()
 		return nil, err
 	}
@@ -166,12 +142,12 @@ func Nameless(dir string, need uint64, fill func(io.Writer) (int64, error)) (*os
 
 // CheckSpace returns an error if fewer than need bytes are free in dir's file system.
 func CheckSpace(dir string, need uint64) error {
-	var s unix.Statfs_t
-	if err := unix.Statfs(dir, &s); err != nil {
+	free, err := platform.FreeSpace(dir)
+	if err != nil {
 		return fmt.Errorf("%s: %w", dir, err)
 	}
 	const mb = 1e6
-	if free := s.Bavail * uint64(s.Bsize); free < need {
+	if free < need {
 		return fmt.Errorf("%s: %.1f MB free, the file takes %.1f MB", dir, float64(free)/mb, float64(need)/mb)
 	}
 	return nil

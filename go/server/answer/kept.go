@@ -10,8 +10,8 @@ import (
 	"sync"
 	"unicode/utf8"
 
+	"github.com/quern-llm/quern/go/platform"
 	"github.com/rs/zerolog"
-	"golang.org/x/sys/unix"
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/tokenizer"
@@ -35,8 +35,8 @@ type Kept struct {
 // OpenKept opens a file of at most so many bytes, or makes it. What is in it stays. Errors name the file.
 func OpenKept(path string, most uint64, log zerolog.Logger) (*Kept, error) {
 	// A pipe would hold up the start, and a link may be another's, to any file of the owner.
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|os.O_APPEND|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0o600)
-	if errors.Is(err, unix.ELOOP) {
+	file, err := platform.OpenItself(path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
+	if platform.IsLink(err) {
 		return nil, fmt.Errorf("%s is a symbolic link, want the file itself", path)
 	}
 	if err != nil {

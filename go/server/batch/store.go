@@ -21,7 +21,7 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/quern-llm/quern/go/platform"
 
 	"github.com/quern-llm/quern/go/internal/newfile"
 )
@@ -64,10 +64,8 @@ func (u upload) Read(b []byte) (int, error) {
 
 // onDisk returns an error of the file system, as ErrDisk if it has no room by any of its limits.
 func onDisk(err error) error {
-	for _, full := range []error{unix.ENOSPC, unix.EDQUOT, unix.EFBIG} {
-		if errors.Is(err, full) {
-			return fmt.Errorf("%w: %w", ErrDisk, full)
-		}
+	if full := platform.Full(err); full != nil {
+		return fmt.Errorf("%w: %w", ErrDisk, full)
 	}
 	return err
 }

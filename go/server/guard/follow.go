@@ -4,8 +4,9 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"syscall"
 	"time"
+
+	"github.com/quern-llm/quern/go/platform"
 )
 
 // A stamp tells one state of a file from another.
@@ -17,16 +18,12 @@ type stamp struct {
 }
 
 // stampOf returns the stamp of a file, or of what a link leads to.
-func stampOf(path string) (s stamp) {
+func stampOf(path string) stamp {
 	info, err := os.Stat(path)
 	if err != nil {
 		return stamp{missing: true}
 	}
-	s.size, s.changed = info.Size(), info.ModTime()
-	if sys, ok := info.Sys().(*syscall.Stat_t); ok {
-		s.inode = sys.Ino
-	}
-	return s
+	return stamp{inode: platform.Inode(info), size: info.Size(), changed: info.ModTime()}
 }
 
 // Follow looks at the file of the keys at intervals until ctx ends, and reads it again when it has changed and is the

@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/quern-llm/quern/go/platform"
 )
 
 // Listen opens each of the hosts: an address of this machine, or a socket path that
@@ -58,11 +58,11 @@ func listen(host string, port int, shared bool, conf *tls.Config) (net.Listener,
 	}
 	l, err := how.Listen(context.Background(), "tcp", net.JoinHostPort(host, strconv.Itoa(port)))
 	switch {
-	case errors.Is(err, syscall.EADDRINUSE):
+	case errors.Is(err, platform.AddressInUse):
 		return nil, fmt.Errorf("port %d of %s is in use; give another one with --port", port, host)
-	case errors.Is(err, syscall.EADDRNOTAVAIL):
+	case errors.Is(err, platform.AddressUnknown):
 		return nil, fmt.Errorf("%s is no address of this machine; give another one with --host", host)
-	case errors.Is(err, syscall.EACCES):
+	case errors.Is(err, platform.PortForbidden):
 		return nil, fmt.Errorf("port %d is not for this user; give one from 1024 with --port", port)
 	case errors.As(err, new(*net.DNSError)):
 		return nil, fmt.Errorf("%s is not found; give an address of this machine with --host, or the path of a socket, which ends in .sock", host)
@@ -75,10 +75,10 @@ func listen(host string, port int, shared bool, conf *tls.Config) (net.Listener,
 	return l, nil
 }
 
-// sharePort sets SO_REUSEPORT.
+// sharePort lets other processes listen on the port as well.
 func sharePort(_, _ string, c syscall.RawConn) error {
 	var failed error
-	err := c.Control(func(fd uintptr) { failed = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1) })
+	err := c.Control(func(fd uintptr) { failed = platform.SharePort(fd) })
 	return errors.Join(err, failed)
 }
 

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/quern-llm/quern/go/platform"
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/server/answer"
@@ -183,7 +183,7 @@ func saveSlot(dir *os.Root, name string, id int, space string, e ask.Engine) (en
 
 // restoreSlot restores a slot from a file, for requests of a namespace.
 func restoreSlot(dir *os.Root, name string, id int, space string, e ask.Engine) (engine.SlotFile, error) {
-	f, err := dir.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0) // a pipe would wait for a writer
+	f, err := dir.OpenFile(name, os.O_RDONLY|platform.NoWait, 0) // a pipe would wait for a writer
 	if errors.Is(err, fs.ErrNotExist) {
 		return engine.SlotFile{}, reply.Invalid("filename", "there is no %s", field.Quote(name))
 	}

@@ -11,8 +11,8 @@ import (
 
 	"github.com/gin-gonic/gin"
 	"github.com/go-json-experiment/json"
+	"github.com/quern-llm/quern/go/platform"
 	"github.com/rs/zerolog"
-	"golang.org/x/sys/unix"
 
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/guard"
@@ -70,7 +70,7 @@ func NewAudit(path string, log zerolog.Logger) (*Audit, error) {
 
 // open opens the file of the name.
 func (a *Audit) open() error {
-	f, err := os.OpenFile(a.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY|unix.O_NONBLOCK, 0o600)
+	f, err := platform.OpenFile(a.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func (a *Audit) open() error {
 // whole reports whether the file of the name ends with a line that is complete, as a crash or a full disk leaves it not. One that
 // cannot be read may not.
 func (a *Audit) whole() bool {
-	f, err := os.OpenFile(a.path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	f, err := platform.Open(a.path)
 	if err != nil {
 		return false
 	}

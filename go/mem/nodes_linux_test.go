@@ -8,14 +8,16 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/quern-llm/quern/go/platform"
 )
 
 // policyAt returns the memory policy of an address: its mode, and whether node 0 is in it.
 func policyAt(t *testing.T, b []byte) (mode int32, first bool) {
 	t.Helper()
 	const byAddress = 2 // MPOL_F_ADDR
-	var mask [maxNodes / 64]uint64
-	_, _, errno := unix.Syscall6(unix.SYS_GET_MEMPOLICY, uintptr(unsafe.Pointer(&mode)), uintptr(unsafe.Pointer(&mask)), maxNodes,
+	var mask [platform.MaxNodes / 64]uint64
+	_, _, errno := unix.Syscall6(unix.SYS_GET_MEMPOLICY, uintptr(unsafe.Pointer(&mode)), uintptr(unsafe.Pointer(&mask)), platform.MaxNodes,
 		uintptr(unsafe.Pointer(&b[0])), byAddress, 0)
 	if errno != 0 {
 		t.Skipf("the kernel does not tell policies: %v", errno)
@@ -36,7 +38,7 @@ func TestPlace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []int32{0, mpolPreferred, 0, 0} {
+	for i, want := range []int32{0, int32(platform.Preferred), 0, 0} {
 		if mode, first := policyAt(t, r.Bytes()[i*HugePage:]); mode != want || first != (want != 0) {
 			t.Errorf("huge page %d has mode %d, node 0: %v; want mode %d", i, mode, first, want)
 		}
@@ -45,14 +47,14 @@ func TestPlace(t *testing.T) {
 	if err := r.Place(3*HugePage, 100, 0); err != nil {
 		t.Fatal(err)
 	}
-	if mode, _ := policyAt(t, r.Bytes()[3*HugePage:]); mode != mpolPreferred {
+	if mode, _ := policyAt(t, r.Bytes()[3*HugePage:]); mode != int32(platform.Preferred) {
 		t.Errorf("the last page has mode %d", mode)
 	}
 	// A node that there is not, and none at all.
-	if err := r.Place(0, HugePage, maxNodes-1); err == nil {
+	if err := r.Place(0, HugePage, platform.MaxNodes-1); err == nil {
 		t.Error("node 1023 is there")
 	}
-	for _, node := range []int{maxNodes, 1 << 40} {
+	for _, node := range []int{platform.MaxNodes, 1 << 40} {
 		if err := r.Place(0, HugePage, node); err == nil {
 			t.Errorf("node %d is there", node)
 		}
@@ -91,7 +93,7 @@ func TestMayPlace(t *testing.T) {
 			t.Errorf("%v: %v", nodes, err)
 		}
 	}
-	for _, node := range []int{maxNodes - 1, maxNodes} {
+	for _, node := range []int{platform.MaxNodes - 1, platform.MaxNodes} {
 		if err := MayPlace([]int{-1, node}); err == nil || !strings.Contains(err.Error(), fmt.Sprint(node)) {
 			t.Errorf("node %d: %v", node, err)
 		}
@@ -116,7 +118,7 @@ func TestInterleave(t *testing.T) {
 	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS) {
 		t.Skipf("memory cannot be placed here: %v", err)
 	}
-	if mode, first := policyAt(t, r.Bytes()); err != nil || mode != mpolInterleave || !first {
+	if mode, first := policyAt(t, r.Bytes()); err != nil || mode != int32(platform.Interleaved) || !first {
 		t.Errorf("mode %d, node 0: %v; %v", mode, first, err)
 	}
 }

@@ -1,0 +1,25 @@
+package platform
+
+import "unsafe"
+
+// A Policy says on which NUMA nodes pages are that are first touched.
+type Policy int
+
+const (
+	Preferred   Policy = 1 // on the one, or on another if it is full
+	Interleaved Policy = 3 // on each in turns
+)
+
+// MaxNodes bounds the numbers of NUMA nodes.
+const MaxNodes = 1 << 10
+
+// Resident is what a process has in memory, in bytes; 0 is unknown.
+type Resident struct {
+	All       uint64 // pages of files included
+	Anonymous uint64 // what only swapping could free
+	Peak      uint64 // of All, so far
+}
+
+func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
+
+func roundUp(n, to uint64) uint64 { return (n + to - 1) / to * to }
