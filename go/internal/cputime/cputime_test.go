@@ -14,7 +14,7 @@ func TestOf(t *testing.T) {
 	}
 	x := uint64(1)
 	if d := Of(func() {
-		for start := platform.ThreadTime(); thread()-start < 20*time.Millisecond; {
+		for start := platform.ThreadTime(); platform.ThreadTime()-start < 20*time.Millisecond; {
 			x = x*6364136223846793005 + 1
 		}
 	}); d < 20*time.Millisecond {
