@@ -14,6 +14,7 @@
 #	make sanitize   the same under the address and undefined-behaviour sanitizers
 #	make bench      tables and plots beside LLAMA_BENCH=PROGRAM, into bench/results/
 #	make rivals     a table beside OpenVINO, vLLM, CTranslate2, ONNX Runtime where they are installed: MODELS=a.gguf,b.gguf
+#	make soak       hours of everything at once, with faults; a part goes on where the last one ended: HOURS=0.5 SOAK_ARGS=
 #	make lint       formatting, go vet, staticcheck, shellcheck
 #	make fuzz       every fuzz target for FUZZTIME=30s
 #	make mutate     breaks the program in 300 places, one at a time, and says which the tests did not notice (MUTATE='-only sched -v')
@@ -38,7 +39,7 @@ VERSION ?=
 VCS     := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo true || echo false)
 LDFLAGS := -s -w -X main.version=$(VERSION) -linkmode external -extldflags "-static"
 
-.PHONY: help all setup lib lib-asan lib-clang libquern run test test-vm check check-clang sanitize bench rivals lab report image release lint fuzz mutate golden clean
+.PHONY: help all setup lib lib-asan lib-clang libquern run test test-vm check check-clang sanitize bench rivals soak lab report image release lint fuzz mutate golden clean
 .DELETE_ON_ERROR:
 
 all: lib
@@ -119,6 +120,10 @@ bench: all
 
 rivals: all
 	bench/rivals/run.sh $(BENCH_ARGS)
+
+HOURS ?= 0.5
+soak: all
+	scripts/go.sh run ./bench/soak --hours $(HOURS) --state $(BUILD)/soak --quern bin/quern $(SOAK_ARGS)
 
 # Results of a model are those of a text that it may know: without TEXT, of small stories.
 PYTHON ?= python3

@@ -31,6 +31,16 @@ lab() {
 	return $status
 }
 
+# Some epochs of the soak. The seed decides what is asked and which faults come; which requests meet them, the machine.
+soak() {
+	local dir status=0
+	dir=$(mktemp -d)
+	scripts/go.sh run ./bench/soak --quern bin/quern --state "$dir/state" --seed 5 --epochs 5 --requests 200 >"$dir/table" || status=1
+	((status == 0)) || cat "$dir/table"
+	rm -rf "$dir"
+	return $status
+}
+
 # A static program asks for no loader and for no shared library.
 static() {
 	local headers
@@ -109,6 +119,7 @@ if [[ $(id -u) != 0 ]] || ! ip netns add quern-test 2>/dev/null; then
 else
 	ip netns del quern-test
 fi
+stage "everything at once, with faults" soak
 stage "adapters, each in a module of its own" adapters
 stage "chart, KServe and endpoint picker" kubernetes
 if command -v node >/dev/null && /usr/bin/python3 -c 'import ensurepip, numpy' 2>/dev/null; then

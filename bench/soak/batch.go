@@ -105,6 +105,9 @@ func (w *world) endBatches(ctx context.Context, o *outcome, met *spans) {
 				}
 			}
 		}
+		if disk {
+			w.state.Lost = append(w.state.Lost, b.Input)
+		}
 		for _, id := range []string{b.Input, v.Output, v.Errors} {
 			if id == "" {
 				continue

@@ -24,15 +24,16 @@ type server struct {
 
 	mu     sync.Mutex
 	cmd    *exec.Cmd
-	exited chan struct{} // closed when cmd has
-	wanted bool          // its end is
-	ready  chan struct{} // closed while it is ready
+	exited chan struct{}  // closed when cmd has
+	wanted bool           // its end is
+	ready  chan struct{}  // closed while it is ready
+	read   map[string]int // bytes of logs that were looked at
 	starts int
 	died   func(what string) // is told of an end that nobody wanted
 }
 
 func newServer(program, logs, socket string, args, env []string) *server {
-	s := &server{program: program, args: append([]string{"serve", "--host", socket}, args...), env: env, logs: logs, client: newClient(socket), ready: make(chan struct{})}
+	s := &server{program: program, args: append([]string{"serve", "--host", socket}, args...), env: env, logs: logs, client: newClient(socket), ready: make(chan struct{}), read: map[string]int{}}
 	s.died = func(string) {}
 	return s
 }
@@ -192,13 +193,14 @@ func (s *server) forgetLogs() {
 		path := filepath.Join(s.logs, fmt.Sprintf("server-%d-%d.log", os.Getpid(), n))
 		if n == s.starts {
 			os.Truncate(path, 0)
+			s.read[path] = 0
 		} else {
 			os.Remove(path)
 		}
 	}
 }
 
-// faulty returns lines of the logs that should not be there.
+// faulty returns lines that came to the logs since it was last asked and should not be there.
 func (s *server) faulty(excused func(line string) bool) (bad []string, err error) {
 	paths, err := filepath.Glob(filepath.Join(s.logs, fmt.Sprintf("server-%d-*.log", os.Getpid())))
 	if err != nil {
@@ -210,7 +212,9 @@ func (s *server) faulty(excused func(line string) bool) (bad []string, err error
 			err = errors.Join(err, readErr)
 			continue
 		}
-		for line := range strings.Lines(string(b)) {
+		fresh := b[min(s.read[path], len(b)):]
+		s.read[path] = len(b)
+		for line := range strings.Lines(string(fresh)) {
 			if (strings.Contains(line, `"level":"error"`) || strings.Contains(line, "panic") || strings.Contains(line, "fatal error")) && !excused(line) {
 				bad = append(bad, filepath.Base(path)+": "+strings.TrimSpace(line))
 			}

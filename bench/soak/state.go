@@ -24,6 +24,7 @@ type state struct {
 	Next    int       `json:"next"` // epoch
 	Parts   int       `json:"parts"`
 	Batches []batch   `json:"batches,omitempty"` // that have not been looked at
+	Lost    []string  `json:"lost,omitempty"`    // files of batches that a disk failed, whose end may not be on it
 	Epochs  []outcome `json:"epochs,omitempty"`
 
 	config *config
@@ -32,17 +33,22 @@ type state struct {
 }
 
 // openState reads a folder's state, or begins one. A folder is used by one soak at a time.
-func openState(c *config) (*state, error) {
+func openState(c *config) (s *state, err error) {
 	if err := os.MkdirAll(c.state, 0o755); err != nil {
 		return nil, err
 	}
-	s := &state{config: c}
-	var err error
+	s = &state{config: c}
 	if s.lock, err = os.OpenFile(filepath.Join(c.state, "lock"), os.O_RDWR|os.O_CREATE, 0o644); err != nil {
 		return nil, err
 	}
+	defer func() {
+		if err != nil {
+			s.lock.Close()
+			s = nil
+		}
+	}()
 	if err := unix.Flock(int(s.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return nil, fmt.Errorf("%s: another soak runs there", c.state)
+		return s, fmt.Errorf("%s: another soak runs there", c.state)
 	}
 	b, err := os.ReadFile(s.path())
 	switch {
@@ -51,13 +57,13 @@ func openState(c *config) (*state, error) {
 			s.Seed = uint64(time.Now().UnixNano()) >> 10
 		}
 	case err != nil:
-		return nil, err
+		return s, err
 	default:
 		if err := json.Unmarshal(b, s); err != nil {
-			return nil, fmt.Errorf("%s: %w", s.path(), err)
+			return s, fmt.Errorf("%s: %w", s.path(), err)
 		}
 		if c.seed != 0 && c.seed != s.Seed {
-			return nil, fmt.Errorf("--seed %d: the soak in %s has %d", c.seed, c.state, s.Seed)
+			return s, fmt.Errorf("--seed %d: the soak in %s has %d", c.seed, c.state, s.Seed)
 		}
 	}
 	s.Parts++

@@ -115,6 +115,9 @@ func (f *Fleet) sources() []server.Source {
 func (f *Fleet) source(model Model, read func() (*member, error)) server.Source {
 	src := server.Source{Tags: model.Tags, Path: model.Path, Ctx: max(model.Launch.Ctx, 0)}
 	src.Names, src.Persona = model.names(), f.persona(model.names()[0], model.Persona)
+	for _, a := range model.Launch.Adapters {
+		src.Adapters = append(src.Adapters, a.Name)
+	}
 	src.Need = func(room uint64) (uint64, error) {
 		m, err := read()
 		if err != nil {

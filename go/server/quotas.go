@@ -25,24 +25,29 @@ func (s *Server) allowed(req *answer.Request, meant catalog.Meant, tuned *batch.
 	if quota.Allows(may, st.Names...) {
 		return nil
 	}
-	made := meant.Adapter != nil || meant.Persona != nil || tuned != nil // else a name that means nothing may mean the only model
+	made := meant.Adapter != "" || meant.Persona != nil || tuned != nil // else a name that means nothing may mean the only model
 	if req.ByName = made && quota.Allows(may, req.Name); !req.ByName {
 		return &quota.ModelError{Name: st.Names[0], Want: may}
 	}
 	return nil
 }
 
-// Unknown returns those of some names by which nothing can be asked now: no model, persona or adapter of a model that is
-// loaded has them. Those of fine-tuned models are their owners', and not told.
+// Unknown returns those of some names by which nothing can be asked now: no model, persona or adapter has them. Those of fine-tuned models are their owners', and not told.
 func (s *Server) Unknown(names []string) (unknown []string) {
 	known := map[string]bool{}
 	for _, st := range s.list.Set.List() {
 		for _, name := range st.Names {
 			known[name] = true
 		}
-		m, _ := s.list.Describe(st)
+		m, src := s.list.Describe(st)
 		for _, a := range m.LoRA.All() {
 			known[a.Name] = true
+		}
+		if src == nil {
+			continue
+		}
+		for _, name := range src.Adapters { // of a model that is not loaded too
+			known[name] = true
 		}
 	}
 	for _, name := range names {

@@ -416,7 +416,6 @@ func (s *Server) answer(req *answer.Request) (failed error) {
 	if err != nil {
 		return err
 	}
-	req.Adapter = meant.Adapter
 	if err := s.allowed(req, meant, tuned); err != nil {
 		return err
 	}
@@ -428,6 +427,9 @@ func (s *Server) answer(req *answer.Request) (failed error) {
 			req.Stay.Load = new(bool)
 		}
 		if st, err := s.models.Status(meant.Model); err == nil && st.Model != nil {
+			if req.Adapter, err = meant.Adapted(st.Model); err != nil {
+				return err
+			}
 			req.Model = meant.Of(st.Model)
 			return r.Handle(req)
 		}
@@ -442,6 +444,9 @@ func (s *Server) answer(req *answer.Request) (failed error) {
 		return err
 	}
 	defer req.Lease.Release()
+	if req.Adapter, err = meant.Adapted(req.Lease.Model); err != nil { // of the model that is there now
+		return err
+	}
 	req.Model = meant.Of(req.Lease.Model)
 	if r.Method == http.MethodPost {
 		if err := req.Admit(len(req.Body)); err != nil {

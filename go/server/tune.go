@@ -53,7 +53,7 @@ func (s *Server) tunable(req *answer.Request, name string) (base batch.Base, err
 	if err != nil {
 		return base, err
 	}
-	if meant.Persona != nil || meant.Adapter != nil {
+	if meant.Persona != nil || meant.Adapter != "" {
 		return base, reply.Invalid("model", "%s is a model with something added, want the model itself", field.Quote(name))
 	}
 	st, err := s.models.Status(meant.Model)

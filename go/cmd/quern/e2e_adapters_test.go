@@ -160,3 +160,38 @@ func servesAdapters(t *testing.T, flags ...string) {
 		}
 	}
 }
+
+// A request by an adapter's name loads the model again that was unloaded, with the adapter: without it, the answer would be
+// another, or there would be no such name.
+func TestAdapterOfUnloadedModel(t *testing.T) {
+	t.Parallel()
+	model := testdata.Path(t, "models/TinyStories-656K-f32.gguf")
+	adapter := testdata.Path(t, "models/TinyStories-656K-lora-r32-f16.gguf")
+	for _, flags := range [][]string{nil, {"--lora-dir", t.TempDir()}} {
+		s := serve(t, "", append(flags, "-m", "base="+model, "--lora-scaled", "poet="+adapter+":2.5", "--lora-init-without-apply")...)
+		ask := func(name string) any {
+			t.Helper()
+			status, v := s.post("/completion", fmt.Sprintf(`{"model":%q,"prompt":"Once upon a time","temperature":0,"n_predict":60,"ignore_eos":true}`, name))
+			if status != 200 {
+				t.Errorf("%v, %s: %d %v", flags, name, status, v)
+			}
+			return v["content"]
+		}
+		plain, poem := ask("base"), ask("poet")
+		if plain == poem {
+			t.Fatalf("the adapter changes nothing: %q", plain)
+		}
+		if status, v := s.post("/models/unload", `{"model":"base"}`); status != 200 {
+			t.Errorf("%d %v", status, v)
+		}
+		if !s.eventually(func() bool {
+			_, list := s.get("/v1/models")
+			return strings.Contains(list, `"value":"unloaded"`)
+		}) {
+			t.Error("the model is not unloaded")
+		}
+		if again := ask("poet"); again != poem {
+			t.Errorf("%v: %q, before the model was unloaded %q", flags, again, poem)
+		}
+	}
+}

@@ -7,7 +7,6 @@ import (
 	"context"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -30,6 +29,7 @@ type Source struct {
 	Media    bool         // pictures or sounds are sent to it
 	Modified time.Time    // of the file
 	Persona  *ask.Persona // settings that the model came with; nil: none
+	Adapters []string     // names of those that it is loaded with each time
 }
 
 // A Catalog is the models of a server: what is known of each, loaded or not, and those that are on their way to the
@@ -45,7 +45,6 @@ type Catalog struct {
 	sources  sources
 	personas personas
 	Pulling  downloads
-	adapted  atomic.Int64 // adapters that models were loaded with: see Adapting
 }
 
 // sources are the models' sources by their own names.
@@ -71,6 +70,30 @@ func (s *sources) set(name string, src *Source) {
 	}
 }
 
+// adapted reports whether a model has adapters.
+func (s *sources) adapted() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, src := range s.byName {
+		if len(src.Adapters) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// withAdapter returns the name of the model that has an adapter, empty if none has; the first by name if several have.
+func (s *sources) withAdapter(name string) (of string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for n, src := range s.byName {
+		if slices.Contains(src.Adapters, name) && (of == "" || n < of) {
+			of = n
+		}
+	}
+	return of
+}
+
 // A resident is a loaded model of a catalog.
 type resident struct {
 	models.Instance[ask.Model]
@@ -80,7 +103,6 @@ type resident struct {
 // Close implements models.Instance.
 func (r resident) Close() {
 	r.list.Forget(r.Model())
-	r.list.adapted.Add(-int64(len(r.Model().Adapters)))
 	r.Instance.Close()
 }
 
@@ -96,7 +118,6 @@ func (s *Catalog) Add(src Source) error {
 		m.Name, m.Aliases = names[0], slices.Clone(names[1:])
 		m.Persona = src.Persona
 		m.Complete()
-		s.adapted.Add(int64(len(m.Adapters)))
 		return resident{inst, s}, nil
 	}
 	if err := s.Set.Add(src.Spec); err != nil {
@@ -139,17 +160,29 @@ func (s *Catalog) Media() bool {
 }
 
 // Adapting reports whether names of models may be those of adapters: else no request's body is searched for them.
-func (s *Catalog) Adapting() bool { return s.adapted.Load() > 0 || s.LoraDir != "" }
+func (s *Catalog) Adapting() bool { return s.LoraDir != "" || s.sources.adapted() }
 
 // A Meant is what the name of a model means.
 type Meant struct {
 	Model   string       // a name of it
-	Adapter *ask.Adapter // that was named; nil: none was
+	Adapter string       // that was named; empty: none was
 	Persona *ask.Persona // the same
 }
 
 // Of returns a model that is loaded as it is meant.
 func (a *Meant) Of(m *ask.Model) *ask.Model { return a.Persona.Of(m) }
+
+// Adapted returns the adapter that was named, of a model that is loaded; nil: none was. It may be gone meanwhile.
+func (a *Meant) Adapted(m *ask.Model) (*ask.Adapter, error) {
+	if a.Adapter == "" {
+		return nil, nil
+	}
+	named := m.LoRA.Named(a.Adapter)
+	if named == nil {
+		return nil, &models.NotFoundError{Name: a.Adapter, Names: []string{m.Name}}
+	}
+	return named, nil
+}
 
 // Resolve returns what the name of a request means. If clients may load adapters, an unknown name does not mean the
 // only model: it may be the name of an adapter that was removed, and the model without it would answer something else.
@@ -166,11 +199,15 @@ func (s *Catalog) Resolve(name string) (Meant, error) {
 	var names []string
 	for _, m := range s.Set.Loaded() {
 		if a := m.LoRA.Named(name); a != nil {
-			return Meant{Model: m.Name, Adapter: a}, nil
+			return Meant{Model: m.Name, Adapter: a.Name}, nil
 		}
 		for _, a := range m.LoRA.All() {
 			names = append(names, a.Name)
 		}
+	}
+	// A model that is not loaded now is loaded for it, and would answer something else without.
+	if of := s.sources.withAdapter(name); of != "" {
+		return Meant{Model: of, Adapter: name}, nil
 	}
 	if s.LoraDir != "" {
 		return Meant{Model: name}, &models.NotFoundError{Name: name, Names: append(s.Names(), names...)}

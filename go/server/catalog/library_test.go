@@ -241,6 +241,9 @@ func TestNamesOfOne(t *testing.T) {
 		list := &catalog.Catalog{Set: models.New[ask.Model](models.Config{}), Forget: func(*ask.Model) {}}
 		src := catalog.Source{Persona: &ask.Persona{}, Modified: time.Unix(7, 0)}
 		src.Names = []string{"a"}
+		for _, a := range adapters {
+			src.Adapters = append(src.Adapters, a.Name)
+		}
 		src.Load = func(context.Context, func(float64)) (models.Instance[ask.Model], error) {
 			m := model
 			m.Adapters = adapters
@@ -274,7 +277,7 @@ func TestNamesOfOne(t *testing.T) {
 	if list = open(ask.Adapter{Name: "poet", Loaded: &engine.Adapter{}}); !list.Named() || !list.Adapting() {
 		t.Error("an adapter's name means nothing")
 	}
-	if got, err := list.Resolve("none"); err != nil || got.Model != "none" || got.Adapter != nil {
+	if got, err := list.Resolve("none"); err != nil || got.Model != "none" || got.Adapter != "" {
 		t.Errorf("%+v, %v", got, err)
 	}
 }

@@ -318,6 +318,12 @@ func TestSlots(t *testing.T) {
 	} {
 		s.Refused(c.path, c.body, 400, c.param)
 	}
+	if err := os.WriteFile(filepath.Join(dir, "large.bin"), []byte("large\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if status, b, h := s.Do("POST", "/slots/0?action=restore", `{"filename":"large.bin"}`); status != 503 || h.Get("Retry-After") != "5" || !strings.Contains(fake.ErrorOf(t, b).Message, "no room") {
+		t.Errorf("no room for a slot: %d %s %v", status, b, h)
+	}
 	if left, err := filepath.Glob(filepath.Join(dir, ".*")); err != nil || len(left) > 0 {
 		t.Errorf("parts of files are left: %v %v", left, err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/quern-llm/quern/go/platform"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
@@ -150,13 +151,18 @@ func (s *API) slotAction(req *answer.Request) error {
 	return nil
 }
 
-// slotError makes API errors of errors that are the client's fault.
+// retryRoom is an estimate: room comes when requests end, or when memory is no longer short.
+const retryRoom = 5 * time.Second
+
+// slotError makes API errors of errors that are the client's fault, and of a cache that has no room now.
 func slotError(err error) error {
 	switch {
 	case errors.Is(err, engine.ErrSlot), errors.Is(err, engine.ErrSlotEmpty):
 		return reply.Invalid("id_slot", "%v", err)
 	case errors.Is(err, engine.ErrSlotFile):
 		return reply.Invalid("filename", "%v", err)
+	case errors.Is(err, kvcache.ErrFull):
+		return &reply.Error{Status: http.StatusServiceUnavailable, Message: "there is no room for the slot now: " + err.Error(), Retry: retryRoom}
 	}
 	return err
 }

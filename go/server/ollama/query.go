@@ -139,7 +139,7 @@ func (s *API) before(unload func(model, reason string) line) func(*answer.Reques
 		}
 		name := meant.Model
 		// whatever other APIs answer to, where there is one model
-		if name != "" && meant.Adapter == nil && !s.List.Set.Has(name) {
+		if name != "" && meant.Adapter == "" && !s.List.Set.Has(name) {
 			return false, &models.NotFoundError{Name: name, Names: s.List.Names()}
 		}
 		stay := &req.Stay.KeepAlive

@@ -102,7 +102,7 @@ func (s *API) find(req *answer.Request, name string) (st models.Status[ask.Model
 	}
 	st, err = s.List.Set.Status(meant.Model)
 	if err != nil || name == "" || !req.May(name) && !req.May(st.Names...) ||
-		!slices.Contains(st.Names, name) && meant.Adapter == nil && meant.Persona == nil {
+		!slices.Contains(st.Names, name) && meant.Adapter == "" && meant.Persona == nil {
 		return st, missing
 	}
 	return st, nil

@@ -4,6 +4,7 @@ package fake
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"math"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/generate"
+	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/model/nn"
 	"github.com/quern-llm/quern/go/sample"
 	"github.com/quern-llm/quern/go/server/ask"
@@ -211,7 +213,11 @@ func (f *Engine) SaveSlot(slot int, _ string, w io.Writer) (engine.SlotFile, err
 
 func (f *Engine) RestoreSlot(slot int, _ string, r io.Reader) (engine.SlotFile, error) {
 	b, err := io.ReadAll(r)
-	if err == nil && string(b) != "slot\n" {
+	switch {
+	case err != nil:
+	case string(b) == "large\n":
+		err = fmt.Errorf("%w: 9 more positions need 208 kB", kvcache.ErrFull)
+	case string(b) != "slot\n":
 		err = engine.ErrSlotFile
 	}
 	return engine.SlotFile{Tokens: 3, Bytes: int64(len(b))}, err
