@@ -57,6 +57,9 @@ func structSchema(t reflect.Type) Schema {
 			required = append(required, inner["required"].([]string)...)
 			continue
 		}
+		if !f.IsExported() { // which JSON has not
+			continue
+		}
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if f.Type.Kind() == reflect.Slice && f.Type.Elem() == t { // would never end
 			properties[name] = Schema{"type": "array"}
