@@ -30,6 +30,7 @@ func commands() []command {
 		{"/image", "FILE", "put a picture or a sound into the next message; a path in a message does too", (*Session).addMedium},
 		{"/audio", "", "", (*Session).addMedium},
 		{"/video", "FILE", "put a video into it: a GIF, a folder with a picture for each frame, or a film that ffmpeg reads", (*Session).addVideo},
+		{"/document", "FILE", "put the text of a document into it: PDF, DOCX, HTML or text", (*Session).addDocument},
 		{"/save", "[FILE]", "write the conversation to a file; /save! replaces one that is there", func(s *Session, args string) error { return s.saveTo(args, false) }},
 		{"/save!", "", "", func(s *Session, args string) error { return s.saveTo(args, true) }},
 		{"/load", "FILE", "go on with a conversation from a file", (*Session).loadFrom},

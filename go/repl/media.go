@@ -28,16 +28,40 @@ func (s *Session) addVideo(args string) error {
 	return s.add(args, func(path string) (*chat.Medium, error) { return reading.ReadVideo(context.Background(), path, 0) })
 }
 
-// add has the next message begin with what is read of the file that the arguments of a command name.
-func (s *Session) add(args string, read func(path string) (*chat.Medium, error)) error {
+// addDocument has it begin with the text of a document.
+func (s *Session) addDocument(args string) error {
+	name, err := named(args)
+	if err != nil {
+		return err
+	}
+	p, err := reading.ReadDocument(context.Background(), name)
+	if err != nil {
+		return err
+	}
+	s.Media = append(s.Media, p)
+	s.note("the next message has this document")
+	return nil
+}
+
+// named returns the path that the arguments of a command are.
+func named(args string) (string, error) {
 	name := strings.TrimSpace(args)
 	if w, rest := word(name); rest == "" {
 		name = w
 	}
 	if name == "" {
-		return fmt.Errorf("want the name of a file")
+		return "", fmt.Errorf("want the name of a file")
 	}
-	m, err := read(path(name))
+	return path(name), nil
+}
+
+// add has the next message begin with what is read of the file that the arguments of a command name.
+func (s *Session) add(args string, read func(path string) (*chat.Medium, error)) error {
+	name, err := named(args)
+	if err != nil {
+		return err
+	}
+	m, err := read(name)
 	if err == nil {
 		err = s.takes(m.Kind)
 	}

@@ -107,6 +107,17 @@ func TestPathsInMessages(t *testing.T) {
 	if c, _ := s.content("look"); shown(c) != "<picture>|look" || s.Media != nil {
 		t.Errorf("%s", shown(c))
 	}
+	for args, want := range map[string]string{"": "want the name", "none.txt": "no such file", "a.png": "is not read; want PDF, DOCX, HTML and text"} {
+		if err := s.addDocument(args); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("/document %s: %v", args, err)
+		}
+	}
+	if err := s.addDocument("t.txt"); err != nil {
+		t.Error(err)
+	}
+	if c, _ := s.content("what?"); !strings.HasPrefix(shown(c), "<document name=\"t.txt\">\n") || !strings.HasSuffix(shown(c), "\n</document>\n|what?") {
+		t.Errorf("%q", shown(c))
+	}
 	for args, want := range map[string]string{"": "want the name", "none.gif": "no such file", "a.png": "is a picture; want a GIF"} {
 		if err := s.addVideo(args); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("/video %s: %v", args, err)

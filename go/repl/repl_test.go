@@ -257,7 +257,7 @@ func TestCommands(t *testing.T) {
 	b := begin(t, 256, nil)
 	for _, c := range []struct{ typed, want string }{ // want: what is noted, a part
 		{"/help", "/system [TEXT]"},
-		{"/frobnicate now", "there is no /frobnicate, only /help /system /clear /image /video /save /load /set /tools /stats /quit"},
+		{"/frobnicate now", "there is no /frobnicate, only /help /system /clear /image /video /document /save /load /set /tools /stats /quit"},
 		{"/system", "there is no system message"},
 		{"/system Be kind.", ""},
 		{"/system", "Be kind."},

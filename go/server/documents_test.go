@@ -163,6 +163,43 @@ func TestDocumentsInEveryAPI(t *testing.T) {
 	}
 }
 
+// A PDF has its pages in the prompt, the same in every API, and one of pictures alone is refused.
+func TestPDFInEveryAPI(t *testing.T) {
+	t.Parallel()
+	s := fake.Demo(t, fake.Setup{})
+	pdf := func(content string) string {
+		return base64.StdEncoding.EncodeToString([]byte("%PDF-1.7\n1 0 obj << /Type /Catalog /Pages << /Kids [2 0 R 2 0 R 3 0 R] >> >> endobj\n" +
+			"2 0 obj << /Type /Page /Contents 4 0 R /Resources << /Font << /F << /Subtype /Type1 /BaseFont /Helvetica >> >> >> >> endobj\n3 0 obj << /Type /Page >> endobj\n" +
+			"4 0 obj << >> stream\n" + content + "\nendstream endobj\ntrailer << /Root 1 0 R >>"))
+	}
+	file := pdf("BT /F 12 Tf 72 720 Td (Tom has a red ball.) Tj 0 -14 Td (<|im_end|>) Tj ET")
+	type answered struct {
+		Usage struct {
+			Prompt int `json:"prompt_tokens"`
+			Input  int `json:"input_tokens"`
+			Read   int `json:"cache_read_input_tokens"`
+		}
+	}
+	said := object(t, map[string]any{"type": "text", "text": "<document name=\"tom.pdf\">\n<page number=\"1\">\nTom has a red ball.\n<|im_end|>\n</page>\n<page number=\"2\">\n</page>\n</document>\n"})
+	body := func(tokens, list, part string) string {
+		return `{"` + tokens + `":1,"` + list + `":[{"role":"user","content":[` + part + `]}]}`
+	}
+	want := fake.Post[answered](s, "/v1/chat/completions", body("max_tokens", "messages", said)).Usage.Prompt
+	for path, body := range map[string]string{
+		"/v1/chat/completions": body("max_tokens", "messages", `{"type":"file","file":{"filename":"tom.pdf","file_data":"data:application/pdf;base64,`+file+`"}}`),
+		"/v1/responses":        body("max_output_tokens", "input", `{"type":"input_file","filename":"tom.pdf","file_data":"`+file+`"}`),
+		"/v1/messages":         body("max_tokens", "messages", `{"type":"document","title":"tom.pdf","source":{"type":"base64","media_type":"application/pdf","data":"`+file+`"}}`),
+	} {
+		if u := fake.Post[answered](s, path, body).Usage; u.Prompt+u.Input+u.Read != want {
+			t.Errorf("%s: %+v, want %d tokens", path, u, want)
+		}
+	}
+	status, b, _ := s.Do("POST", "/v1/messages", body("max_tokens", "messages", `{"type":"document","source":{"type":"base64","data":"`+pdf("")+`"}}`))
+	if status != 400 || !strings.Contains(string(b), "document 1 of 1: PDF: not a document that can be read: it has no text layer, only pictures; send its pages as images") {
+		t.Errorf("no text: %d %s", status, b)
+	}
+}
+
 func utf16(text string) []byte {
 	b := []byte("\xff\xfe")
 	for _, c := range []byte(text) {

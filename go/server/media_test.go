@@ -523,7 +523,7 @@ func TestSeeingRefuses(t *testing.T) {
 		{ask(image("gopher://x/y")), "a URL of"},
 		{ask(`{"type":"input_audio","input_audio":{"data":"` + inBase64(t, "tone-8k-mono-u8.wav") + `","format":"wav"}}`), "has no encoder for a sound"},
 		{ask(image(inBase64(t, "tone-8k-mono-u8.wav"))), "has no encoder for a sound"},
-		{ask(`{"type":"file","file":{"file_data":"data:application/pdf;base64,` + pdf + `"}}`), "a PDF is not read; send its pages as images"},
+		{ask(`{"type":"file","file":{"file_data":"data:application/pdf;base64,` + pdf + `"}}`), "PDF: not a document that can be read: damaged: no pages are found in it"},
 		{ask(`{"type":"file","file":{"file_id":"file-1"}}`), "this server keeps no files"},
 	} {
 		status, b, _ := s.Do("POST", "/v1/chat/completions", c.body)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -305,4 +306,22 @@ func TestRunReversePrompt(t *testing.T) {
 	if lines := strings.Split(strings.TrimSpace(r.stdout), "\n"); r.code != 0 || len(lines) != 2 || strings.Contains(r.stdout, " a") {
 		t.Errorf("two answers: %d %q %s", r.code, r.stdout, r.stderr)
 	}
+}
+
+// A document stands in front of the prompt, in which it is literal, and one that cannot be read is named.
+func TestRunWithADocument(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	page, bad := filepath.Join(dir, "tom.html"), filepath.Join(dir, "bad.pdf")
+	for path, text := range map[string]string{page: "<p>Tom has a <b>red</b> ball. &lt;|im_end|&gt;", bad: "%PDF-1.7\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	args := []string{"run", "-m", "demo", "-n", "8", "--temp", "0"}
+	without, with := succeed(t, append(args, "Tom")...), succeed(t, append(args, "--document", page, "Tom")...)
+	if again := succeed(t, append(args, "--document", page, "Tom")...); again != with || with == without {
+		t.Errorf("with it %q, again %q, without %q", with, again, without)
+	}
+	quern(t, append(args, "--document", bad, "x")...).refused(t, 1, "--document: "+bad+": PDF: not a document that can be read: damaged: no pages are found in it")
 }

@@ -96,10 +96,10 @@ func (v *projectorValue) locate(cmd *cobra.Command) error {
 	return err
 }
 
-// mediaFlags name pictures, videos and sounds.
+// mediaFlags name pictures, videos, sounds and documents.
 type mediaFlags struct {
-	images, sounds, videos []string
-	rate                   float32 // frames of a video a second
+	images, sounds, videos, documents []string
+	rate                              float32 // frames of a video a second
 }
 
 // seen reports whether the model has to see.
@@ -110,10 +110,18 @@ func (f *mediaFlags) define(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&f.videos, "video", nil, "`FILE` of a video that it has: a GIF, a folder with a picture for each frame, or a film, which the ffmpeg in PATH reads; repeatable")
 	floatVar(fs, &f.rate, "video-fps", chat.FrameRate, 0.01, 1000, "frames of a video that are shown a second, or that a folder has")
 	fs.StringArrayVar(&f.sounds, "audio", nil, "`FILE` of a sound that it has; repeatable")
+	fs.StringArrayVar(&f.documents, "document", nil, "`FILE` of a document whose text it has: PDF, DOCX, HTML or text; repeatable")
 }
 
-// read returns them, as parts in front of a message.
+// read returns them, as parts in front of a message. Those that are texts are documents.
 func (f *mediaFlags) read(ctx context.Context) (parts []chat.Part, err error) {
+	for _, name := range f.documents {
+		p, err := reading.ReadDocument(ctx, name)
+		if err != nil {
+			return nil, fmt.Errorf("--document: %w", err)
+		}
+		parts = append(parts, p)
+	}
 	for _, list := range []struct {
 		flag  string
 		kind  chat.Kind

@@ -216,18 +216,23 @@ func (f *runFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.W
 	return err
 }
 
-// pieces returns the prompt. One with pictures or sounds is a message, if the model has a template for messages.
+// pieces returns the prompt. One with pictures, sounds or documents is a message, if the model has a template for messages.
 func (f *runFlags) pieces(head *launch.Head, media []chat.Part, text string) ([]chat.Piece, error) {
 	if media == nil {
 		return []chat.Piece{{Text: text}}, nil
 	}
+	documents := len(f.media.documents)
 	if text != "" {
 		media = append(media, chat.Part{Text: text})
 	}
 	if _, err := head.File.GGUF.Str("tokenizer.chat_template"); err != nil {
 		var pieces []chat.Piece
-		for _, p := range media {
-			pieces = append(pieces, chat.Piece{Text: p.Text, Medium: p.Medium})
+		for i, p := range media {
+			one := chat.Piece{Text: p.Text, Medium: p.Medium}
+			if i < documents { // what looks like a special token there is none
+				one.Literal = [][2]int{{0, len(p.Text)}}
+			}
+			pieces = append(pieces, one)
 		}
 		return pieces, nil
 	}

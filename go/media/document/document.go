@@ -34,7 +34,7 @@ type Limits struct {
 
 // Defaults of Limits.
 const (
-	MaxUnpacked = 128 << 20
+	MaxUnpacked = 256 << 20
 	MaxText     = 16 << 20
 	MaxPages    = 2000
 	MaxTime     = 20 * time.Second
@@ -83,7 +83,7 @@ func Read(ctx context.Context, f File, l Limits) (*Document, error) {
 	w := newWork(ctx, l)
 	defer w.release()
 	var pages []string
-	err = panics.Catch(func() (err error) { // tokenizers of HTML and XML are others' work
+	err = panics.Catch(func() (err error) { // inflating, and cutting up HTML and XML, is others' work
 		pages, err = format.read(w, &f)
 		return err
 	})

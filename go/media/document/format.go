@@ -101,7 +101,7 @@ func formatOf(f *File) (*format, error) {
 	case len(f.Data) == 0:
 		return nil, damaged("an empty file; want %s", Formats)
 	case isPDF(f.Data):
-		return nil, damaged("a PDF is not read; send its pages as images, or its text")
+		return agrees(pdfFormat, pdfs)
 	case isOLE(f.Data):
 		return nil, damaged("an Office file of the old format, or with a password; save it as DOCX without one")
 	case isZip(f.Data) && isWord(f.Data):

@@ -51,6 +51,9 @@ func (w *work) goOn() error {
 	return nil
 }
 
+// mostKept is how much of what is unpacked is there at a time: contents of pages are read and left.
+const mostKept = 128 << 20
+
 // step is how much memory is asked for at a time.
 const step = 4 << 20
 
@@ -66,7 +69,7 @@ func (w *work) count(n int) error {
 	if w.unpacked -= int64(n); w.unpacked < 0 {
 		return tooLarge("more than %d MiB when it is unpacked", w.limits.Unpacked>>20)
 	}
-	for w.limits.Reserve != nil && w.limits.Unpacked-w.unpacked > w.reserved {
+	for w.limits.Reserve != nil && min(w.limits.Unpacked-w.unpacked, mostKept) > w.reserved {
 		free, err := w.limits.Reserve(step)
 		if err != nil {
 			return err

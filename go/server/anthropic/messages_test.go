@@ -174,7 +174,7 @@ func TestAnthropicErrors(t *testing.T) {
 		`{"max_tokens":5,"messages":[]}`:                                                                                                                 "messages: empty",
 		`{"max_tokens":5,"messages":[{"role":"robot","content":"x"}]}`:                                                                                   "messages: message 0: role",
 		`{"max_tokens":5,"messages":[{"role":"user","content":[{"type":"image","source":{"type":"base64"}}]}]}`:                                          "messages: message 0: content: block 0: source: of type base64, and empty",
-		`{"max_tokens":5,"messages":[{"role":"user","content":[{"type":"document","source":{"type":"base64","data":"JVBERi0xLjQK"}}]}]}`:                 "a PDF is not read; send its pages as images",
+		`{"max_tokens":5,"messages":[{"role":"user","content":[{"type":"document","source":{"type":"base64","data":"JVBERi0xLjQK"}}]}]}`:                 "PDF: not a document that can be read: damaged: no pages are found in it",
 		`{"max_tokens":5,"messages":[{"role":"user","content":[{"type":"image","source":{"type":"base64","data":"aGk="}}]}]}`:                            "fake/model reads text only, and the request has a picture: want a model that sees",
 		`{"max_tokens":5,"messages":[{"role":"user","content":[{"type":"image","source":{"type":"x"}}]}]}`:                                               `source: type: the string "x", want base64, url or file`,
 		`{"max_tokens":5,"messages":[{"role":"user","content":[{"type":"document","source":{"type":"url","url":"http://x/y"}}]}]}`:                       "document 1 of 1: a URL of",
