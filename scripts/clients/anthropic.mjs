@@ -122,4 +122,18 @@ const bearer = new Anthropic({ ...options, apiKey: null, authToken: "a-secret-ke
 assert.equal((await bearer.messages.create(ask)).content[1].text, whole.content[1].text);
 assert.ok((await client.models.list()).data[0].id.length > 0);
 
+// A PDF of one page.
+const pdf = btoa(`%PDF-1.7
+1 0 obj << /Type /Catalog /Pages << /Kids [2 0 R] >> >> endobj
+2 0 obj << /Type /Page /Contents 3 0 R /Resources << /Font << /F << /Subtype /Type1 /BaseFont /Helvetica >> >> >> >> endobj
+3 0 obj << >> stream
+BT /F 12 Tf 72 720 Td (Venus turns backwards.) Tj ET
+endstream endobj
+trailer << /Root 1 0 R >>`);
+const read = await client.messages.create({ ...ask, messages: [{ role: "user", content: [
+	{ type: "document", title: "venus.pdf", source: { type: "base64", media_type: "application/pdf", data: pdf } },
+	{ type: "text", text: "How does it turn?" },
+] }] });
+assert.equal(read.content.at(-1).text, "It turns backwards.");
+
 console.log("ok");

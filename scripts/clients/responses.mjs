@@ -135,4 +135,18 @@ await assert.rejects(client.responses.create({ ...ask, temperature: "hot" }), (e
 await assert.rejects(client.responses.create({ ...ask, tools: [{ type: "file_search", vector_store_ids: [] }] }), (e) => e instanceof OpenAI.BadRequestError && /file_search/.test(e.message));
 await assert.rejects(client.responses.create({ ...ask, previous_response_id: "resp_none" }), OpenAI.NotFoundError);
 
+// A PDF of one page.
+const pdf = btoa(`%PDF-1.7
+1 0 obj << /Type /Catalog /Pages << /Kids [2 0 R] >> >> endobj
+2 0 obj << /Type /Page /Contents 3 0 R /Resources << /Font << /F << /Subtype /Type1 /BaseFont /Helvetica >> >> >> >> endobj
+3 0 obj << >> stream
+BT /F 12 Tf 72 720 Td (Venus turns backwards.) Tj ET
+endstream endobj
+trailer << /Root 1 0 R >>`);
+const read = await client.responses.create({ ...ask, input: [{ role: "user", content: [
+	{ type: "input_file", filename: "venus.pdf", file_data: `data:application/pdf;base64,${pdf}` },
+	{ type: "input_text", text: "How does it turn?" },
+] }] });
+assert.equal(read.output_text, "It turns backwards.");
+
 console.log("ok");

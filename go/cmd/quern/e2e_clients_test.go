@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -96,6 +97,7 @@ func scriptedModel(t *testing.T) string {
 			{When: "'package main' in messages[-1].content", Text: call("apply_patch", `{"input": "*** Begin Patch\n+// main does nothing.\n*** End Patch\n"}`)},
 			{When: "'patched:' in messages[-1].content", Text: "The comment is there now."},
 
+			{When: "'venus.pdf' in messages[-1].content and 'Venus turns backwards.' in messages[-1].content", Text: "It turns backwards."},
 			{When: "tools and messages[-1].content == 'Describe a planet.'", Text: call("planet", `{"name": "Venus", "moons": 0}`)},
 			{When: "messages[-1].content == 'Describe a planet.'", Text: `{"name": "Venus", "moons": 0}`},
 			{When: "messages[-1].role == 'tool'", Text: "It is noon in Rome."},
@@ -124,6 +126,11 @@ func TestNodeClientsOfAgents(t *testing.T) {
 		t.Run(program, func(t *testing.T) { runNode(t, s, program) })
 	}
 }
+
+// venusPDF is a PDF of one page.
+const venusPDF = "%PDF-1.7\n1 0 obj << /Type /Catalog /Pages << /Kids [2 0 R] >> >> endobj\n" +
+	"2 0 obj << /Type /Page /Contents 3 0 R /Resources << /Font << /F << /Subtype /Type1 /BaseFont /Helvetica >> >> >> >> endobj\n" +
+	"3 0 obj << >> stream\nBT /F 12 Tf 72 720 Td (Venus turns backwards.) Tj ET\nendstream endobj\ntrailer << /Root 1 0 R >>"
 
 // Calls of tools, streamed and put together by the client for Go, and their results.
 func TestGoClientTools(t *testing.T) {
@@ -155,6 +162,17 @@ func TestGoClientTools(t *testing.T) {
 	params.Messages = append(params.Messages, message.ToParam(), openai.ToolMessage("noon", message.ToolCalls[0].ID))
 	if got, err := client.Chat.Completions.New(t.Context(), params); err != nil || got.Choices[0].Message.Content != "It is noon in Rome." {
 		t.Errorf("after the result: %v, %+v", err, got)
+	}
+
+	pdf := "data:application/pdf;base64," + base64.StdEncoding.EncodeToString([]byte(venusPDF))
+	asked, err := client.Chat.Completions.New(t.Context(), openai.ChatCompletionNewParams{
+		Model: "scripted", Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage([]openai.ChatCompletionContentPartUnionParam{
+			openai.FileContentPart(openai.ChatCompletionContentPartFileFileParam{Filename: openai.String("venus.pdf"), FileData: openai.String(pdf)}),
+			openai.TextContentPart("How does it turn?"),
+		})},
+	})
+	if err != nil || asked.Choices[0].Message.Content != "It turns backwards." {
+		t.Errorf("of a document: %v, %+v", err, asked)
 	}
 
 	planet, err := client.Chat.Completions.New(t.Context(), openai.ChatCompletionNewParams{
