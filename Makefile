@@ -7,6 +7,9 @@
 #	make test-mpi   that with mpirun: the same answers, and what happens when a process is lost
 #	make cluster    bin/quern-cluster, with UCX inside: for "serve --ranks host:port" and "rank"
 #	make test-cluster   that over this machine's network, and between network namespaces where root can make them
+#	make windows    quern.exe for Windows on amd64, by Zig's C compiler, into build-windows-amd64/
+#	make macos      quern for macOS on arm64 and amd64, likewise: built and looked at, run by nobody yet
+#	make test-windows   the checks of C for Windows, under Wine
 #	make libquern   the C library for other languages, libquern.so and libquern.a with libquern.h, into build/lib/
 #	make test       every test, C and Go, with a summary at the end
 #	make check      the C kernels, each instruction set against the scalar one
@@ -69,6 +72,19 @@ cluster: lib
 
 test-cluster: cluster
 	QUERN_CLUSTER=$(CURDIR)/bin/quern-cluster scripts/go.sh test -count 1 -run TestCluster -v ./go/cmd/quern
+
+# On Linux, for other systems.
+.PHONY: windows macos test-windows
+windows:
+	@scripts/cross.sh program windows amd64 '$(VERSION)'
+
+macos:
+	@scripts/cross.sh program darwin arm64 '$(VERSION)'
+	@scripts/cross.sh program darwin amd64 '$(VERSION)'
+
+test-windows:
+	@scripts/cross.sh lib windows amd64
+	@scripts/cross.sh check windows amd64
 
 help:
 	@sed -n 's/^#\tmake/make/p' Makefile

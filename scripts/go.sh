@@ -19,5 +19,10 @@ set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 lib=${QN_LIB:-$root/build/csrc} # another one for another CPU: see scripts/test.sh
 stamp=$(cat "$lib/libquern.a" "$root"/include/*.h | sha256sum | cut -c1-15)
+# Linkers of other systems than Linux know no --defsym: a folder for libraries that is not there does as well.
+case $(go env GOOS) in
+linux) stamp=-Wl,--defsym=quern_stamp=0x$stamp ;;
+*) stamp=-L$lib/$stamp ;;
+esac
 GOFLAGS="$(go env GOFLAGS) -trimpath -tags=netgo,osusergo,nomsgpack,grpcnotrace,quernlib${QN_TAGS:+,$QN_TAGS}" \
-	CGO_LDFLAGS="-O2 -g -L$lib -Wl,--defsym=quern_stamp=0x$stamp" exec go "$@"
+	CGO_LDFLAGS="-O2 -g -L$lib $stamp" exec go "$@"

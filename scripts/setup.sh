@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # Installs what this machine lacks, with apt-get, as root or through sudo.
 #
-#	scripts/setup.sh [build|cluster|test|ci]
+#	scripts/setup.sh [build|cluster|cross|test|ci]
 #
 #	build   a C compiler, CMake, Make
 #	cluster also UCX and what it has of RDMA
-#	test    also two MPIs, network namespaces, the Arm cross compiler, QEMU, NumPy, Jinja2, venv, Chromium, and Node with
-#	        a client (the default)
+#	cross   what builds for Windows and macOS: Zig, whose C compiler has the headers of both, from PyPI into build/zig,
+#	        and Wine, which runs programs for Windows
+#	test    build, cluster and two MPIs, network namespaces, the Arm cross compiler, QEMU, NumPy, Jinja2, venv, Chromium,
+#	        and Node with a client (the default)
 #	ci      also Clang, clang-format and ShellCheck
 #
 # Where it cannot install, it names the packages. It fails only if something that
@@ -35,6 +37,10 @@ missing_cluster() {
 	library libnl-route-3.a || echo libnl-route-3-dev
 	library libnuma.a || echo libnuma-dev
 }
+missing_cross() {
+	have zig || have_python ensurepip || echo python3-venv
+	[[ $(uname -m) != x86_64 ]] || have wine64 || [[ -x /usr/lib/wine/wine64 ]] || echo wine64
+}
 missing_test() {
 	have ip && have tc || echo iproute2
 	have mpicc.openmpi && have mpirun.openmpi || echo openmpi-bin libopenmpi-dev
@@ -61,8 +67,9 @@ missing_ci() {
 packages() {
 	{
 		missing_build
-		[[ $1 == build ]] || missing_cluster
-		[[ $1 == build || $1 == cluster ]] || missing_test
+		[[ $1 != cluster && $1 != test && $1 != ci ]] || missing_cluster
+		[[ $1 != cross ]] || missing_cross
+		[[ $1 != test && $1 != ci ]] || missing_test
 		[[ $1 != ci ]] || missing_ci
 	} | tr ' ' '\n' | sort -u | paste -sd ' '
 }
@@ -119,9 +126,9 @@ at_least() { printf '%s\n' "$2" "$1" | sort -VC; }
 
 level=${1:-test}
 case $level in
-build | cluster | test | ci) ;;
+build | cluster | cross | test | ci) ;;
 *)
-	say "no such level: $level; build, cluster, test or ci"
+	say "no such level: $level; build, cluster, cross, test or ci"
 	exit 2
 	;;
 esac
@@ -130,7 +137,7 @@ read -ra lacking <<<"$(packages "$level")"
 if ((${#lacking[@]})); then
 	install "${lacking[@]}" || true # said so; what the build needs is looked at again below
 fi
-if [[ $level != build && $level != cluster && $(missing_browser) ]]; then
+if [[ $level == test || $level == ci ]] && [[ $(missing_browser) ]]; then
 	install "$(missing_browser)" || true
 fi
 
@@ -142,7 +149,24 @@ clients() {
 	say "installing clients in $dir"
 	npm ci --prefix "$dir" --no-audit --no-fund --loglevel=error >/dev/null || say "npm failed; a test of the server will be missing"
 }
-[[ $level == build || $level == cluster ]] || clients
+[[ $level != test && $level != ci ]] || clients
+
+# The compiler for other systems: what is on PATH, or a package of Python's for this folder alone.
+install_zig() {
+	local want=0.17.1 at=build/zig
+	[[ ! -x $at/zig ]] || return 0
+	mkdir -p "$at"
+	if have zig; then
+		ln -sf "$(command -v zig)" "$at/zig"
+		return
+	fi
+	say "installing Zig $want in $at"
+	/usr/bin/python3 -m venv "$at/venv" && "$at/venv/bin/pip" -q --disable-pip-version-check install "ziglang==$want" &&
+		ln -sf "$("$at/venv/bin/python" -c 'import ziglang; print(ziglang.__path__[0])')/zig" "$at/zig" && return
+	say "there is no Zig: programs for Windows and macOS cannot be built"
+	return 1
+}
+[[ $level != cross ]] || install_zig
 check_go
 needed=$(packages "$([[ $level == cluster ]] && echo cluster || echo build)")
 if [[ $needed ]]; then

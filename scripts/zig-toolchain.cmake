@@ -4,7 +4,7 @@
 #	cmake --build build-windows-amd64
 #	wine64 build-windows-amd64/csrc/check.exe
 #
-# The other targets are aarch64-macos and x86_64-macos. QN_ZIG is the program, which scripts/setup.sh cross installs.
+# as scripts/cross.sh does. The other targets are aarch64-macos and x86_64-macos. QN_ZIG is Zig's program.
 set(CMAKE_TRY_COMPILE_PLATFORM_VARIABLES QN_TARGET QN_ZIG)
 if(NOT QN_ZIG)
   set(QN_ZIG zig)

@@ -7,6 +7,10 @@
 
 #include "platform/platform.h"
 
+#if !defined(__clang__)
+#error "GCC does not align the stack for AVX's registers on Windows (its bug 54412): compile with Clang, such as Zig's"
+#endif
+
 #define STACK ((SIZE_T)8 << 20) /* as on other systems: 1 MB is Windows' own choice */
 #define GROUP_CPUS 64
 

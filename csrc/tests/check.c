@@ -399,7 +399,7 @@ int main(int argc, char **argv)
 	if (chosen && known != entries(chosen))
 		usage();
 	seed = seed_text ? strtoull(seed_text, NULL, 10) : (uint64_t)time(NULL);
-	setvbuf(stdout, NULL, _IOLBF, 0);
+	setvbuf(stdout, NULL, _IONBF, 0); /* Windows knows no lines */
 	printf("seed %llu\n", (unsigned long long)seed);
 	host_watch(crashed, late);
 

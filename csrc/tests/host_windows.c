@@ -44,7 +44,7 @@ uint8_t *host_map(size_t bytes, size_t locked)
 {
 	uint8_t *p = VirtualAlloc(NULL, bytes + locked, MEM_RESERVE, PAGE_NOACCESS);
 
-	return p && VirtualAlloc(p, bytes, MEM_COMMIT, PAGE_READWRITE) ? p : NULL;
+	return p && (!bytes || VirtualAlloc(p, bytes, MEM_COMMIT, PAGE_READWRITE)) ? p : NULL;
 }
 
 void host_unmap(uint8_t *p, size_t bytes, size_t locked)

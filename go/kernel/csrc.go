@@ -3,7 +3,7 @@
 package kernel
 
 // #cgo !windows LDFLAGS: -lm -lpthread
-// #cgo windows LDFLAGS: -lsynchronization
+// #cgo windows LDFLAGS: -lapi-ms-win-core-synch-l1-2-0
 import "C"
 
 import (

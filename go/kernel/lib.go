@@ -6,5 +6,5 @@ package kernel
 
 // #cgo LDFLAGS: -lquern
 // #cgo !windows LDFLAGS: -lm -lpthread
-// #cgo windows LDFLAGS: -lsynchronization
+// #cgo windows LDFLAGS: -lapi-ms-win-core-synch-l1-2-0
 import "C"

@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# Quern for Windows and macOS, built on Linux by Zig's C compiler, which scripts/setup.sh cross installs.
+#
+#	scripts/cross.sh lib SYSTEM ARCH                the C library and its checks, into build-SYSTEM-ARCH
+#	scripts/cross.sh program SYSTEM ARCH [VERSION]  that and the program; prints its path
+#	scripts/cross.sh check SYSTEM ARCH              the checks: of Windows run under Wine, of macOS, which cannot run, are
+#	                                                looked at: what they load, and what they ask of it
+#	scripts/cross.sh able                           whether Wine is there
+#
+# SYSTEM and ARCH are Go's words: windows amd64, darwin arm64, darwin amd64. Clang alone: GCC does not align the stack for
+# AVX's registers on Windows.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# wine PROGRAM...: under Wine, in a folder of its own.
+wine() {
+	local at
+	at=$(wine_path)
+	mkdir -p build/wine
+	WINEDEBUG=-all WINEPREFIX=$PWD/build/wine "$at" "$@"
+}
+wine_path() { command -v wine64 || command -v /usr/lib/wine/wine64; }
+
+target() {
+	case $1-$2 in
+	windows-amd64) echo x86_64-windows-gnu ;;
+	darwin-amd64) echo x86_64-macos ;;
+	darwin-arm64) echo aarch64-macos ;;
+	*)
+		echo "cross: $1 on $2: want windows amd64, darwin arm64 or darwin amd64" >&2
+		return 2
+		;;
+	esac
+}
+
+lib() {
+	local target
+	target=$(target "$1" "$2")
+	scripts/setup.sh cross
+	cmake -S . -B "build-$1-$2" --no-warn-unused-cli -DCMAKE_TOOLCHAIN_FILE=scripts/zig-toolchain.cmake \
+		-DQN_TARGET="$target" -DQN_ZIG="$PWD/build/zig/zig" >/dev/null
+	cmake --build "build-$1-$2" --parallel "$(nproc)" >&2
+}
+
+program() {
+	local target out=build-$1-$2/quern link=
+	target=$(target "$1" "$2")
+	lib "$1" "$2"
+	[[ $1 != windows ]] || out=$out.exe link='-linkmode external -extldflags -static'
+	GOOS=$1 GOARCH=$2 CGO_ENABLED=1 CC="$PWD/build/zig/zig cc -target $target" QN_LIB=$PWD/build-$1-$2/csrc scripts/go.sh build \
+		-ldflags "-s -w -X main.version=${3:-} $link" -o "$out" ./go/cmd/quern
+	echo "$out"
+}
+
+check() {
+	if [[ $1 == windows ]]; then
+		wine "build-$1-$2/csrc/check.exe" --quick "${@:3}"
+	else
+		go run ./scripts/release -mach-o "build-$1-$2/csrc/check" -arch "$2"
+	fi
+}
+
+case ${1:-} in
+lib | program | check) "$@" ;;
+able) wine_path >/dev/null ;;
+*)
+	sed -n '2,/^set/s/^#//p' "$0" >&2
+	exit 2
+	;;
+esac
