@@ -1,7 +1,10 @@
 // Command release puts a built program into what is published: an archive with its man pages and
-// completions, a bill of materials, a container image, and their checksums.
+// completions, a bill of materials, for Linux a container image, and their checksums; and at the end what package managers
+// of Windows and macOS are told of it.
 //
 //	go run ./scripts/release -binary bin/quern -arch amd64 -version v0.1.0 -docs build/release -out dist
+//	go run ./scripts/release -binary build-windows-amd64/quern.exe -system windows -version v0.1.0 -docs build/release -out dist
+//	go run ./scripts/release -packages -version v0.1.0 -out dist
 //
 // With the same inputs it writes the same bytes: times are those of SOURCE_DATE_EPOCH, or 1970.
 package main
@@ -21,17 +24,18 @@ import (
 
 // A release is what is published for one architecture.
 type release struct {
-	binary, arch, version string
-	docs                  string // folder with man/ and completions/
-	roots                 string // PEM file of certificate authorities
-	out                   string
-	time                  time.Time
-	maxImage              int64
+	binary, system, arch, version string
+	docs                          string // folder with man/ and completions/
+	roots                         string // PEM file of certificate authorities
+	out                           string
+	time                          time.Time
+	maxImage                      int64
 }
 
 func main() {
 	r := release{time: time.Unix(0, 0).UTC()}
 	flag.StringVar(&r.binary, "binary", "", "`program` to publish")
+	flag.StringVar(&r.system, "system", "linux", "its system, as Go names it")
 	flag.StringVar(&r.arch, "arch", "amd64", "its architecture, as Go names it")
 	flag.StringVar(&r.version, "version", "", "its version")
 	flag.StringVar(&r.docs, "docs", "", "`folder` with man/ and completions/; none: no archive is written")
@@ -39,13 +43,20 @@ func main() {
 	flag.StringVar(&r.out, "out", "dist", "`folder` to write into")
 	flag.Int64Var(&r.maxImage, "max-image", 19_000_000, "compressed `bytes` that an image may have")
 	check := flag.Bool("check", false, "unpack the image that is there and run its program")
+	packages := flag.Bool("packages", false, "write the manifests of winget, Scoop and Homebrew for the archives that are there")
+	machO := flag.String("mach-o", "", "look at this `program` for macOS, which cannot be run here")
 	flag.Parse()
 	if s, err := strconv.ParseInt(os.Getenv("SOURCE_DATE_EPOCH"), 10, 64); err == nil {
 		r.time = time.Unix(s, 0).UTC()
 	}
 	run := r.write
-	if *check {
+	switch {
+	case *check:
 		run = r.check
+	case *packages:
+		run = r.packages
+	case *machO != "":
+		run = func() error { return checkMachO(*machO, r.arch) }
 	}
 	if err := run(); err != nil {
 		fmt.Fprintf(os.Stderr, "release: %v\n", err)
@@ -55,7 +66,7 @@ func main() {
 
 // name returns the path of what is published under an ending.
 func (r *release) name(ending string) string {
-	return filepath.Join(r.out, fmt.Sprintf("quern-%s-linux-%s%s", r.version, r.arch, ending))
+	return filepath.Join(r.out, fmt.Sprintf("quern-%s-%s-%s%s", r.version, r.system, r.arch, ending))
 }
 
 func (r *release) write() error {
@@ -73,8 +84,10 @@ func (r *release) write() error {
 	if err := r.billOfMaterials(); err != nil {
 		return err
 	}
-	if err := r.image(); err != nil {
-		return err
+	if r.system == "linux" {
+		if err := r.image(); err != nil {
+			return err
+		}
 	}
 	return r.sums()
 }
@@ -114,13 +127,28 @@ func writeFile(name string, data []byte) error {
 func (r *release) archive() error {
 	var t tree
 	top := fmt.Sprintf("quern-%s/", r.version)
-	if err := t.addFile(top+"bin/quern", r.binary, 0o755); err != nil {
+	beside := []string{"LICENSE", "README.md"}
+	program := top + "bin/quern"
+	switch r.system {
+	case "linux":
+		beside = append(beside, "scripts/deploy/quern.service")
+	case "windows":
+		top, program = "", "quern.exe"
+	}
+	if err := t.addFile(program, r.binary, 0o755); err != nil {
 		return err
 	}
-	for _, name := range []string{"LICENSE", "README.md", "scripts/deploy/quern.service"} {
+	for _, name := range beside {
 		if err := t.addFile(top+filepath.Base(name), name, 0o644); err != nil {
 			return err
 		}
+	}
+	if r.system == "windows" { // which has neither man nor these shells
+		packed, err := t.zip(r.time)
+		if err != nil {
+			return err
+		}
+		return writeFile(r.name(".zip"), packed)
 	}
 	err := filepath.WalkDir(r.docs, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"archive/tar"
+	"archive/zip"
 	"bytes"
 	"io/fs"
 	"os"
@@ -94,6 +95,28 @@ func (t *tree) gzipped(at time.Time) ([]byte, error) {
 		return nil, err
 	}
 	err = z.Close()
+	return b.Bytes(), err
+}
+
+// zip returns the tree as an archive that Windows unpacks. Its times are of UTC, and not before 1980.
+func (t *tree) zip(at time.Time) ([]byte, error) {
+	var b bytes.Buffer
+	if first := time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC); at.Before(first) {
+		at = first
+	}
+	w := zip.NewWriter(&b)
+	for _, e := range t.all() {
+		h := &zip.FileHeader{Name: e.name, Modified: at.UTC(), Method: zip.Deflate}
+		h.SetMode(e.mode)
+		f, err := w.CreateHeader(h)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := f.Write(e.data); err != nil {
+			return nil, err
+		}
+	}
+	err := w.Close()
 	return b.Bytes(), err
 }
 
