@@ -194,7 +194,13 @@ func TestPDFInEveryAPI(t *testing.T) {
 			t.Errorf("%s: %+v, want %d tokens", path, u, want)
 		}
 	}
-	status, b, _ := s.Do("POST", "/v1/messages", body("max_tokens", "messages", `{"type":"document","source":{"type":"base64","data":"`+pdf("")+`"}}`))
+	status, b, _ := s.Do("POST", "/v1/responses", body("max_output_tokens", "input", `{"type":"input_file","filename":"a.pdf","file_data":"`+pdf("")+`"}`))
+	if e := fake.Parse[struct {
+		Error struct{ Param, Message string }
+	}](t, b).Error; status != 400 || e.Param != "input" || !strings.HasPrefix(e.Message, `input: document "a.pdf" 1 of 1: PDF: `) {
+		t.Errorf("no text: %d %s", status, b)
+	}
+	status, b, _ = s.Do("POST", "/v1/messages", body("max_tokens", "messages", `{"type":"document","source":{"type":"base64","data":"`+pdf("")+`"}}`))
 	if status != 400 || !strings.Contains(string(b), "document 1 of 1: PDF: not a document that can be read: it has no text layer, only pictures; send its pages as images") {
 		t.Errorf("no text: %d %s", status, b)
 	}

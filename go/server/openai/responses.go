@@ -2,9 +2,11 @@ package openai
 
 import (
 	"context"
+	"errors"
 	"math"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -267,7 +269,13 @@ func (q *responsesQuery) Source(ctx context.Context, m *ask.Model) (ask.Source, 
 	for i, name := range q.Choice.Names {
 		q.Choice.Names[i] = q.offered.full(name)
 	}
-	return q.Conversation.Source(ctx, m)
+	src, err := q.Conversation.Source(ctx, m)
+	if bad := (*reply.Error)(nil); errors.As(err, &bad) && bad.Param == "messages" { // which this API calls otherwise
+		own := *bad
+		own.Param, own.Message = "input", "input"+strings.TrimPrefix(own.Message, "messages")
+		return src, &own
+	}
+	return src, err
 }
 
 // recall admits what the prompt has from the store, beside the body: a short request may have a long conversation. What
