@@ -140,6 +140,9 @@ func (c Config) unfit(f *model.File, b *mem.Budget, threads int, p Plan) error {
 			e.Advice = append(e.Advice, "a file quantized to "+name)
 		}
 	}
+	if f.Remote() {
+		e.Advice = append(e.Advice, "a copy on the disk (quern pull), whose weights can be read as they are needed")
+	}
 	if len(e.Advice) == 0 {
 		e.Advice = append(e.Advice, "a smaller model, or a higher limit")
 	}

@@ -156,7 +156,7 @@ func (c *Config) place(s *model.Survey, free uint64, threads int) (p Plan, err e
 		if *need, err = c.estimate(s, *u); err != nil {
 			return p, err
 		}
-		if within(autoCtx); need.Total() > free {
+		if within(autoCtx); need.Total() > free && !s.PackedOnly() {
 			u.Residency = model.Streamed
 			if *need, err = c.estimate(s, *u); err != nil || need.Total() > free {
 				u.Residency = model.Mapped

@@ -384,13 +384,7 @@ func (e *Engine) fingerprint() []byte {
 		if e.lead != nil {
 			fmt.Fprintf(h, "ranks %v %x\n", e.lead.UnitsOfRanks(), e.lead.ComputedHashes())
 		}
-		for _, t := range e.file.GGUF.Tensors {
-			fmt.Fprintf(h, "%q %v %v %d\n", t.Name, t.Type, t.Dims, t.Offset)
-			h.Write(t.Data[:min(len(t.Data), 4096)])
-		}
-		for _, b := range e.file.Digests() {
-			h.Write(b)
-		}
+		e.file.Print(h)
 		for _, v := range e.model.Computed() {
 			binary.Write(h, binary.LittleEndian, v) // a hash takes all
 		}

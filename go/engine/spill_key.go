@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
-	"os"
 
 	"github.com/quern-llm/quern/go/diskcache"
 	"github.com/quern-llm/quern/go/kvcache"
@@ -21,10 +20,8 @@ func (e *Engine) root(profile string) diskcache.Key {
 	h := sha256.New()
 	h.Write(e.fingerprint())
 	fmt.Fprintf(h, "%q\n", profile)
-	for _, path := range e.file.Paths {
-		if info, err := os.Stat(path); err == nil { // the demo is in the program
-			fmt.Fprintf(h, "%d %d\n", info.Size(), info.ModTime().UnixNano())
-		}
+	for _, v := range e.file.Version() {
+		fmt.Fprintln(h, v)
 	}
 	return diskcache.Key(h.Sum(nil))
 }

@@ -11,13 +11,22 @@ import (
 // gives a zero, so that a record can be read whole and checked once.
 type decoder struct {
 	b      []byte
+	size   int // of the file, of which b may be the first bytes
 	off    int // of the next byte; never beyond len(b)
 	arrays int // inner arrays so far, held to MaxArrays
 	err    error
 }
 
-// left returns the bytes not yet read.
-func (d *decoder) left() uint64 { return uint64(len(d.b) - d.off) }
+// left returns the bytes of the file not yet read.
+func (d *decoder) left() uint64 { return uint64(d.size - d.off) }
+
+// has reports whether the next n bytes, which the file has, are among those that were given.
+func (d *decoder) has(n uint64) bool {
+	if d.err == nil && n > uint64(len(d.b)-d.off) {
+		d.err = ErrShort
+	}
+	return d.err == nil
+}
 
 // fail records an error unless there is one.
 func (d *decoder) fail(format string, args ...any) {
@@ -33,6 +42,9 @@ func (d *decoder) next(n uint64) []byte {
 	}
 	if n > d.left() {
 		d.fail("truncated: %d bytes wanted at byte %d, %d left", n, d.off, d.left())
+		return nil
+	}
+	if !d.has(n) {
 		return nil
 	}
 	p := d.b[d.off:][:n]
@@ -134,6 +146,9 @@ func (d *decoder) array(depth int) any {
 	}
 	if most := d.left() / k.minBytes(); n > most {
 		d.fail("array of %d %s, the %d bytes left hold at most %d", n, k, d.left(), most)
+		return nil
+	}
+	if !d.has(n * k.minBytes()) { // before memory is allocated for them
 		return nil
 	}
 	switch k {

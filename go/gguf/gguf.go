@@ -27,6 +27,9 @@ var ErrFormat = errors.New("malformed GGUF")
 // ErrMissing reports a metadata key that the file does not have.
 var ErrMissing = errors.New("missing from the metadata")
 
+// ErrShort reports that the head of a file is longer than what was given of it: see ParseHead.
+var ErrShort = errors.New("the head of the file goes on")
+
 // Limits on the contents of a file. Real models stay far below: the largest known has
 // about 50 000 tensors and a hundred keys.
 const (

@@ -15,9 +15,13 @@ const (
 
 // Parse reads a whole GGUF file. The tensors of the result are views into data.
 // An error wraps ErrFormat.
-func Parse(data []byte) (*File, error) {
+func Parse(data []byte) (*File, error) { return ParseHead(data, len(data)) }
+
+// ParseHead is Parse where only the first n bytes of data can be read yet. The error is ErrShort if more of them are
+// needed. The tensors' data is not read.
+func ParseHead(data []byte, n int) (*File, error) {
 	f := &File{Alignment: defaultAlignment}
-	d := &decoder{b: data}
+	d := &decoder{b: data[:n:n], size: len(data)}
 	nTensors, nKVs, err := f.header(d)
 	if err != nil {
 		return nil, err
@@ -60,10 +64,10 @@ func (f *File) header(d *decoder) (nTensors, nKVs uint64, err error) {
 		return 0, 0, d.err
 	}
 	if most := min(MaxTensors, d.left()/minTensorBytes); nTensors > most {
-		return 0, 0, malformed("%d tensors, a file of %d bytes holds at most %d", nTensors, len(d.b), most)
+		return 0, 0, malformed("%d tensors, a file of %d bytes holds at most %d", nTensors, d.size, most)
 	}
 	if most := min(MaxKVs, d.left()/minKVBytes); nKVs > most {
-		return 0, 0, malformed("%d metadata entries, a file of %d bytes holds at most %d", nKVs, len(d.b), most)
+		return 0, 0, malformed("%d metadata entries, a file of %d bytes holds at most %d", nKVs, d.size, most)
 	}
 	return nTensors, nKVs, nil
 }

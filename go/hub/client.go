@@ -41,9 +41,11 @@ func newHTTP(agent string) *http.Client {
 			Protocols:             protocols,
 			TLSHandshakeTimeout:   30 * time.Second,
 			ResponseHeaderTimeout: time.Minute,
-			MaxIdleConnsPerHost:   16,
-			IdleConnTimeout:       time.Minute,
-			DisableCompression:    true, // ranges are of the file, not of a compressed form
+
+			MaxResponseHeaderBytes: 256 << 10,
+			MaxIdleConnsPerHost:    16,
+			IdleConnTimeout:        time.Minute,
+			DisableCompression:     true, // ranges are of the file, not of a compressed form
 		}},
 		CheckRedirect: redirect,
 	}

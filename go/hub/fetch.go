@@ -70,11 +70,11 @@ func parseContentRange(s string) (from, to, total int64, err error) {
 }
 
 // check returns an error unless a response is for the file that is being downloaded.
-func (p *part) check(a answer) error {
-	known := p.f.SHA256 != "" // caches of one file may have different validators; the hash decides
-	if !known && a.validator != p.f.Validator || a.total >= 0 && a.total != p.f.Size {
+func (f *File) check(a answer) error {
+	known := f.SHA256 != "" // caches of one file may have different validators; the hash decides
+	if !known && a.validator != f.Validator || a.total >= 0 && a.total != f.Size {
 		if known {
-			return fmt.Errorf("the server has %d bytes, want %d", a.total, p.f.Size)
+			return fmt.Errorf("the server has %d bytes, want %d", a.total, f.Size)
 		}
 		return errChanged
 	}
@@ -83,17 +83,22 @@ func (p *part) check(a answer) error {
 
 // request asks for a range of bytes. The server may send the whole file instead.
 func (p *part) request(ctx context.Context, from, to int64) (*http.Response, answer, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.f.URL, nil)
+	return p.f.request(ctx, p.f.URL, p.f.from, from, to)
+}
+
+// request asks for a range of the file's bytes at an address.
+func (f *File) request(ctx context.Context, address string, c doer, from, to int64) (*http.Response, answer, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		return nil, answer{}, err
 	}
-	if from > 0 || to < p.f.Size {
+	if from > 0 || to < f.Size {
 		req.Header.Set("Range", fmt.Sprintf("bytes=%d-%d", from, to-1))
-		if p.f.SHA256 == "" && p.f.Validator != "" {
-			req.Header.Set("If-Range", p.f.Validator)
+		if f.SHA256 == "" && f.Validator != "" {
+			req.Header.Set("If-Range", f.Validator)
 		}
 	}
-	res, err := send(p.f.from, req)
+	res, err := send(c, req)
 	var status *StatusError
 	if errors.As(err, &status) && status.Status == http.StatusRequestedRangeNotSatisfiable {
 		return nil, answer{}, fmt.Errorf("%w: it is shorter now", errChanged)
@@ -103,7 +108,7 @@ func (p *part) request(ctx context.Context, from, to int64) (*http.Response, ans
 	}
 	a, err := readAnswer(res)
 	if err == nil {
-		err = p.check(a)
+		err = f.check(a)
 	}
 	if err == nil && !a.whole && a.from != from {
 		err = fmt.Errorf("the server sends bytes from %d, want %d", a.from, from)

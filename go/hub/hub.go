@@ -99,7 +99,8 @@ type File struct {
 	SHA256    string // empty: the server does not say
 	Validator string // that changes when the file does (an ETag or a date), of files without a SHA256
 
-	from doer
+	from  doer
+	whole bool // the server was asked for a part, and sent no part
 }
 
 // Name is the file's name in the cache.

@@ -36,13 +36,35 @@ type Files struct {
 	Converting Bar               // of each checkpoint that is converted; nil: nothing is shown
 	Note       func(line string) // is told what conversion loses; may be nil
 
-	mu   sync.Mutex
-	made map[string]*os.File // by folder, view and type
+	mu     sync.Mutex
+	made   map[string]*os.File // by folder, view and type
+	remote map[string][]model.Source
+}
+
+// Remote has the model called name read from these sources, one or all shards in order, when it is opened. Only those who
+// run the program name such models.
+func (f *Files) Remote(name string, sources []model.Source) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.remote == nil {
+		f.remote = map[string][]model.Source{}
+	}
+	f.remote[name] = sources
+}
+
+// remotely returns the sources of a model; nil if it is none that is elsewhere.
+func (f *Files) remotely(name string) []model.Source {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.remote[name]
 }
 
 // Open opens the model called name: an embedded demo, the path of a file of GGUF or of whisper.cpp, or a folder with a
-// checkpoint, whose weights become those of the type quantize; empty: they stay as they are.
+// checkpoint, whose weights become those of the type quantize; empty: they stay as they are; or one of Remote.
 func (f *Files) Open(name, quantize string) (*model.File, error) {
+	if sources := f.remotely(name); sources != nil {
+		return model.OpenRemote(context.Background(), name, sources)
+	}
 	switch {
 	case demo.Is(name):
 		return model.OpenBytes(name, demo.File(name))

@@ -189,6 +189,9 @@ func (h *Head) open(ctx context.Context, d *engine.Device, e Events, early bool)
 	if err != nil {
 		return nil, h.beside(err, drafts)
 	}
+	if why := h.File.Unchecked(); why != "" {
+		e.note("%s: its sha256 was not compared: %s", h.Path, why)
+	}
 	if m.Projector, err = reading.NewProjector(m.Engine, eyes, d.Budget(), h.Settings.Media); err != nil {
 		return nil, fmt.Errorf("%s: %w", h.projector, err)
 	}

@@ -73,6 +73,9 @@ func adapt(p *nn.Program, adapters []*Adapter) (*nn.Program, error) {
 // adapted returns the model's program, and the one with adapters, whose buffers both have. Ranks divide the second as they
 // have divided the first, since they have their parts of the matrices already.
 func (m *Model) adapted(adapters []*Adapter) (base, with *nn.Program, err error) {
+	if slices.ContainsFunc(adapters, func(x *Adapter) bool { return x != nil && x.magnitudes }) && m.file.Remote() {
+		return nil, nil, fmt.Errorf("adapters with magnitudes (DoRA) need the model's rows: %w", errRemote)
+	}
 	if m.ranks == nil {
 		with, err = adapt(m.program, adapters)
 		return m.program, with, err

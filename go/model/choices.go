@@ -1,6 +1,7 @@
 package model
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 
@@ -24,6 +25,9 @@ func (w *weights) Choice(name string, n, rows, below int) ([]int32, error) {
 	}
 	if t.Type != gguf.I32 && t.Type != gguf.I64 {
 		return nil, fmt.Errorf("tensor %q: type %v, want I32 or I64", name, t.Type)
+	}
+	if err := w.file.need(context.Background(), t); err != nil {
+		return nil, fmt.Errorf("tensor %q: %w", name, err)
 	}
 	c := &choice{t: t}
 	for i := range n * rows {

@@ -83,6 +83,9 @@ type feed struct {
 	later bool // it reads what is packed after the load as well
 }
 
+// onTheWay is the purpose of its memory.
+const onTheWay = "weights on their way"
+
 // newFeed returns a feed for these matrices, and for those that are packed after the load if it can: the disk
 // then does not wait between the two. If the whole file fits in the page cache, it reads the file there: the
 // kernel needs no copy. Otherwise chunks pass through a buffer. A feed for later matrices outlives the load, so
@@ -105,12 +108,11 @@ func (m *Model) newFeed(mats, later []*matrix, o Options) *feed {
 	if len(later) > 0 {
 		o.Lent = 0
 	}
-	const purpose = "weights on their way"
-	room, err := o.borrow(purpose, uint64(stream.FeedBytes(all, about)))
+	room, err := o.borrow(onTheWay, uint64(stream.FeedBytes(all, about)))
 	whole := err == nil
 	if !whole && len(later) > 0 && !allCached(parts, cached) {
 		o.Lent, all = lent, parts
-		room, err = o.borrow(purpose, uint64(stream.FeedBytes(all, about)))
+		room, err = o.borrow(onTheWay, uint64(stream.FeedBytes(all, about)))
 	}
 	if err != nil {
 		return nil
@@ -138,21 +140,23 @@ func allCached(parts []stream.Range, cached func(stream.Range) bool) bool {
 }
 
 // bytes returns a chunk of a tensor, from the feed or the mapping. If the feed's read fails, reading the
-// mapping fails too, which Damaged detects.
-func (r *reading) bytes(c chunk) []byte {
+// mapping fails too, which Damaged detects. The error is of a file that is elsewhere.
+func (r *reading) bytes(c chunk) ([]byte, error) {
 	switch {
+	case r.haul != nil:
+		return r.haul.bytes(c)
 	case r.feed == nil:
 		r.ahead(c.t, c.at)
 	case r.feed.parts == nil: // it is asked for
 	case r.feed.parts.Is(c.source()):
 		if b, err := r.feed.parts.Next(); err == nil && b != nil {
-			return b
+			return b, nil
 		}
 		fallthrough
 	default:
 		r.ahead(c.t, c.at)
 	}
-	return c.t.Data[c.at : c.at+c.n]
+	return c.t.Data[c.at : c.at+c.n], nil
 }
 
 func (f *feed) close() {

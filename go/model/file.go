@@ -10,6 +10,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"slices"
 
 	"github.com/quern-llm/quern/go/gguf"
@@ -27,6 +29,7 @@ type File struct {
 	regions []*mem.Region // by shard
 	guards  []*kernel.Guard
 	packed  *packedFile // nil for files of rows
+	remote  *remote     // nil for files on this machine
 	config  *Config     // parsed on first use
 	classes *mem.Region // of a new classifier, the last shard; nil: there is none
 }
@@ -121,6 +124,9 @@ func openShards(name string, b []byte, sizes []int) (*File, error) {
 
 // Again opens the same file once more, which is closed apart.
 func (f *File) Again() (*File, error) {
+	if f.remote != nil {
+		return nil, errRemote
+	}
 	if f.CanStream() {
 		return OpenFile(f.Paths[0])
 	}
@@ -207,6 +213,20 @@ func (f *File) Shards() [][]byte {
 // CanStream reports whether the weights can be streamed from disk. The embedded model is always in memory.
 func (f *File) CanStream() bool { return len(f.guards) > 0 && len(f.guards) == len(f.regions) }
 
+// Version returns what differs where the contents of the file do, without reading them: the sizes of its shards, and when they
+// were modified; nothing for the embedded model, which is the program's.
+func (f *File) Version() (all []string) {
+	for i, path := range f.Paths {
+		if f.remote != nil {
+			s := f.remote.sources[i]
+			all = append(all, fmt.Sprintf("%d %s", s.Size(), cmp.Or(s.SHA256(), s.Version())))
+		} else if info, err := os.Stat(path); err == nil {
+			all = append(all, fmt.Sprintf("%d %d", info.Size(), info.ModTime().UnixNano()))
+		}
+	}
+	return all
+}
+
 // Size returns the total bytes of all shards.
 func (f *File) Size() uint64 {
 	n := uint64(0)
@@ -214,6 +234,23 @@ func (f *File) Size() uint64 {
 		n += uint64(len(r.Bytes()))
 	}
 	return n
+}
+
+// Print writes what tells tensors apart from those of other models: the name, shape, offset and first bytes of each, and the
+// checksums of a packed file. Of a file that is elsewhere it takes the version in place of bytes.
+func (f *File) Print(to io.Writer) {
+	for _, t := range f.GGUF.Tensors {
+		fmt.Fprintf(to, "%q %v %v %d\n", t.Name, t.Type, t.Dims, t.Offset)
+		if f.remote == nil {
+			to.Write(t.Data[:min(len(t.Data), 4096)])
+		}
+	}
+	if f.remote != nil {
+		fmt.Fprintf(to, "%q\n", f.Version())
+	}
+	for _, b := range f.Digests() {
+		to.Write(b)
+	}
 }
 
 // Cold tells the kernel that the file will not be read soon.
@@ -246,6 +283,9 @@ func (f *File) ask(t *gguf.Tensor) {
 // Drop releases the pages of n bytes of a tensor from offset at, after they were read.
 // If they are needed again, they are faulted in from the page cache.
 func (f *File) Drop(t *gguf.Tensor, at, n int) {
+	if f.remote != nil {
+		return // which tensors are released when: see haul
+	}
 	// A failure costs memory, not correctness.
 	_ = f.regions[t.Shard].DontNeed(int(t.Offset)+at, n)
 }

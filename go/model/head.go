@@ -28,6 +28,9 @@ func (f *File) DraftBy(head *File) error {
 	if err == nil {
 		err = h.Fits(cfg)
 	}
+	if err == nil && (f.Remote() || head.Remote()) {
+		err = fmt.Errorf("a head cannot draft: %w", errRemote)
+	}
 	if err == nil && head.Packed() {
 		err = fmt.Errorf("it is packed, and heads are not used so; give the file that it was made of")
 	}

@@ -99,6 +99,10 @@ func (f *File) Identity() string { return f.identity() }
 // is follows from the tensor's name.
 func (f *File) identity() string {
 	h := sha256.New()
+	if f.remote != nil {
+		fmt.Fprintf(h, "%q\n", f.Version())
+		return fmt.Sprintf("%x", h.Sum(nil))
+	}
 	for i, r := range f.regions {
 		end := len(r.Bytes())
 		for _, t := range f.GGUF.Tensors {

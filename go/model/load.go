@@ -80,9 +80,11 @@ type Model struct {
 	file     *File
 	weights  *weights
 	program  *nn.Program
-	stream   *layerStream  // nil unless Streamed
-	division Ranks         // how it is divided
-	ranks    *kernel.Ranks // nil unless this is one rank's part of the model
+	stays    *mem.Reservation // of what is in memory of a file that is elsewhere; nil: it is here
+	passing  *mem.Reservation // of what is while it is loaded
+	stream   *layerStream     // nil unless Streamed
+	division Ranks            // how it is divided
+	ranks    *kernel.Ranks    // nil unless this is one rank's part of the model
 	warming  warming
 
 	arriving *arrival // nil unless passes began before all weights were packed
@@ -97,6 +99,9 @@ func (s *Survey) Load(o Options) (*Model, error) {
 	}
 	if m.Residency == Streamed && m.ranks != nil {
 		return nil, errors.New("a model that is divided among ranks cannot be streamed; give it more of them")
+	}
+	if m.Residency == Auto && s.file.Remote() {
+		m.Residency = Packed
 	}
 	if m.Residency == Auto {
 		m.Residency = Packed
@@ -124,8 +129,16 @@ func (s *Survey) Load(o Options) (*Model, error) {
 }
 
 func (m *Model) load(s *Survey, o Options) (err error) {
-	for _, v := range m.weights.vecs {
-		m.file.ask(v.t)
+	if m.file.Remote() {
+		err := m.fetchFirst(&o)
+		defer m.passing.Release()
+		if err != nil {
+			return err
+		}
+	} else {
+		for _, v := range m.weights.vecs {
+			m.file.ask(v.t)
+		}
 	}
 	if err := m.weights.bind(o.Budget, o.Shared, o.Nodes); err != nil {
 		return err
@@ -137,6 +150,7 @@ func (m *Model) load(s *Survey, o Options) (err error) {
 	}
 	r, err := m.read(o)
 	defer func() { r.feed.close() }() // unless arrive has taken it over
+	defer r.haul.close()
 	if err != nil {
 		return err
 	}
@@ -180,12 +194,24 @@ func (m *Model) read(o Options) (reading, error) {
 			r.later = append(r.later, x)
 		}
 	}
-	if m.Residency != Mapped { // else the file's pages are what is used
+	if m.file.Remote() {
+		o.Lent -= min(o.Lent, m.weights.checkBytes())
+		if r.haul, err = m.haul(o); err != nil {
+			return r, err
+		}
+		mats = r.haul.mats
+	} else if m.Residency != Mapped { // else the file's pages are what is used
 		o.Lent -= min(o.Lent, m.weights.checkBytes())
 		r.feed = m.newFeed(mats, r.later, o)
 	}
 	for _, x := range mats {
 		before := r.done
+		if !m.weights.readNow(x) {
+			if err := r.haul.table(x); err != nil {
+				return r, fmt.Errorf("tensor %q: %w", x.parts[0].Name, err)
+			}
+			continue
+		}
 		err := r.matrix(x)
 		for errors.Is(err, errOther) || errors.Is(err, kernel.ErrWide) {
 			r.done = before
@@ -205,8 +231,14 @@ func (m *Model) read(o Options) (reading, error) {
 		if err != nil {
 			return r, err
 		}
+		if r.haul != nil {
+			r.haul.done(x)
+		}
 	}
-	return r, nil
+	if r.haul != nil {
+		err = r.haul.end()
+	}
+	return r, err
 }
 
 // scatter tells the kernel that rows of lookup tables in the file are accessed at random. Otherwise a page
@@ -239,6 +271,7 @@ type reading struct {
 	file        *File
 	spare       []byte
 	feed        *feed     // nil: chunks are in the file's pages
+	haul        *haul     // that they come with, of a file that is elsewhere; nil: it is here
 	later       []*matrix // that are to arrive when passes run, in the order of their use
 	done, total uint64
 	asked       span // bytes of the file that were asked for
@@ -285,15 +318,19 @@ func (r *reading) matrix(x *matrix) (err error) {
 		src.Out = c.rows
 		switch {
 		case x.remade == nil:
-			src.Data = r.bytes(c)
+			src.Data, err = r.bytes(c)
 		case c.row == 0:
-			r.ahead(c.t, 0)
-			remade, err = x.remade(r.spare, c.t)
+			if err = r.whole(c.t); err == nil {
+				remade, err = x.remade(r.spare, c.t)
+			}
+			if err != nil {
+				break
+			}
 			fallthrough
 		default:
 			src.Data = remade[c.row*rowBytes : (c.row+c.rows)*rowBytes]
 		}
-		if together(c.t) > 1 && x.remade == nil {
+		if err == nil && together(c.t) > 1 && x.remade == nil {
 			src.Data, err = apart(r.spare, c.t, x.In, src.Data)
 		}
 		if err != nil {
@@ -340,7 +377,10 @@ func (r *reading) copy(x *matrix) error {
 		if err := r.over(); err != nil {
 			return err
 		}
-		from := r.bytes(c)
+		from, err := r.bytes(c)
+		if err != nil {
+			return fmt.Errorf("tensor %q: %w", x.Name, err)
+		}
 		for to := range x.Pieces(c.at, len(from)) {
 			from = from[copy(to, from):]
 		}
@@ -349,6 +389,16 @@ func (r *reading) copy(x *matrix) error {
 		}
 		r.read(c)
 	}
+	return nil
+}
+
+// whole asks for a tensor, or waits until it is there.
+func (r *reading) whole(t *gguf.Tensor) error {
+	if r.haul != nil {
+		_, err := r.haul.bytes(chunk{t: t, n: len(t.Data)})
+		return err
+	}
+	r.ahead(t, 0)
 	return nil
 }
 
@@ -403,6 +453,9 @@ func (l *loan) Close() {
 // WeightBytes returns the memory of the weights outside the file.
 func (m *Model) WeightBytes() uint64 {
 	n := m.weights.bytes()
+	if m.stays != nil {
+		n += m.stays.Bytes()
+	}
 	if m.stream != nil {
 		n += m.stream.taken.Bytes()
 	}
@@ -457,6 +510,10 @@ func (m *Model) Close() {
 		m.stream.close()
 	}
 	m.weights.close()
+	m.file.forget()
+	if m.stays != nil {
+		m.stays.Release()
+	}
 }
 
 // ErrToken reports a token id outside the vocabulary.

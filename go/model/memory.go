@@ -20,11 +20,11 @@ type Use struct {
 
 // An Estimate is the memory of a running model, in bytes.
 type Estimate struct {
-	Weights     uint64         // outside the file: packed, with norms and biases
+	Weights     uint64         // outside the file: packed, with norms and biases; of a file that is elsewhere, with its tables
 	Apart       uint64         // of these: matrices that the file has in several tensors, or in another order, and that stay packed wherever others are
 	StreamLeast uint64         // of the weights: the least that streamed ones pass through
 	Streamable  uint64         // more that streamed weights could use: with it none are read again
-	Checks      uint64         // panels to check unpacked weights; released before keys, values and activations are allocated
+	Checks      uint64         // panels to check unpacked weights, and what is on its way from elsewhere; released before keys, values and activations are allocated
 	Layout      kvcache.Layout // state of a sequence
 	KVPer1K     uint64         // of 1024 positions
 	KV          uint64         // state of all sequences, each with a full context
@@ -48,6 +48,14 @@ func (s *Survey) Memory(u Use) (Estimate, error) {
 	ctx := cmp.Or(u.Ctx, s.Config.NCtx)
 	bufs, scratch := runnerBytes(f.program, ps, u.Batch, u.MaxOut, u.Threads)
 	weights, ring, most := f.weights.bytesIn(u.Places), uint64(0), uint64(0)
+	checks := f.weights.checkBytes()
+	if s.file.Remote() {
+		if u.Residency == Streamed || u.Residency == Mapped {
+			return Estimate{}, errRemote
+		}
+		stay, load := f.remoteBytes(s.file)
+		weights, checks = weights+stay, checks+load
+	}
 	if u.Residency == Streamed {
 		if !s.file.CanStream() {
 			return Estimate{}, errNoStream
@@ -60,7 +68,7 @@ func (s *Survey) Memory(u Use) (Estimate, error) {
 		Apart:       f.weights.apartBytes(),
 		StreamLeast: ring,
 		Streamable:  most,
-		Checks:      f.weights.checkBytes(),
+		Checks:      checks,
 		Layout:      s.Layout,
 		KVPer1K:     s.Layout.Bytes(1024),
 		KV:          times(s.Layout.Alone(ctx, u.Batch), uint64(u.Sequences)),
@@ -72,7 +80,7 @@ func (s *Survey) Memory(u Use) (Estimate, error) {
 // again.
 func (s *Survey) Common(shared *Shared) (uint64, error) {
 	f, err := s.find(Packed)
-	if err != nil || shared == nil {
+	if err != nil || shared == nil || s.file.Remote() {
 		return 0, err
 	}
 	return shared.has(f.weights.mats), nil

@@ -54,12 +54,15 @@ func (f *File) Digests() (all [][]byte) {
 		return nil
 	}
 	for _, t := range f.packed.file.Tensors {
-		if t.Name == tensorSums || strings.HasPrefix(t.Name, prefixSquares) {
+		if isDigest(t.Name) {
 			all = append(all, t.Data)
 		}
 	}
 	return all
 }
+
+// isDigest reports whether a tensor of a packed file is checksums or squares.
+func isDigest(name string) bool { return name == tensorSums || strings.HasPrefix(name, prefixSquares) }
 
 // unpack restores in f the tensors of the original model; it does nothing for a plain file.
 func (f *File) unpack() error {

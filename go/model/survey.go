@@ -77,6 +77,9 @@ func (s *Survey) Split(r Ranks) (*Survey, error) {
 	if err := r.check(); err != nil {
 		return nil, err
 	}
+	if s.file.Remote() {
+		return nil, fmt.Errorf("a model cannot be divided among ranks: %w", errRemote)
+	}
 	if s.file.Packed() {
 		return nil, fmt.Errorf("a packed file cannot be divided among ranks; give the one that it was made of")
 	}
@@ -239,11 +242,14 @@ func (s *Survey) build(w *weights) (*nn.Program, error) {
 
 // InPlace returns the bytes of a packed file, which are used in place; 0 for a plain one.
 func (s *Survey) InPlace() uint64 {
-	if !s.file.Packed() {
+	if !s.file.Packed() || s.file.Remote() {
 		return 0
 	}
 	return s.file.Size()
 }
+
+// PackedOnly reports whether weights can be nowhere but packed in memory, as those of a file that is elsewhere.
+func (s *Survey) PackedOnly() bool { return s.file.Remote() }
 
 // take returns the weights of this residency with their ownership, to be bound to memory: the next call
 // creates new ones.

@@ -99,6 +99,9 @@ const maxChunk = 1 << 20
 // NewTrainer allocates a Trainer for the adapter, or for all weights of m, and takes it over. Errors name the architecture
 // and the operation that cannot be trained.
 func NewTrainer(m *Model, a *Tuned, c TrainerConfig) (*Trainer, error) {
+	if m.file.Remote() {
+		return nil, fmt.Errorf("a model cannot be trained: %w", errRemote)
+	}
 	t := &Trainer{Adapter: a, m: m, pool: c.Pool, budget: c.Budget, between: c.Between, maxTok: c.MaxTokens, kept: new(mem.Region)}
 	if err := t.init(c); err != nil {
 		t.Close()

@@ -19,8 +19,9 @@ import (
 type weights struct {
 	f        *gguf.File
 	arch     string
-	pack     bool                // matrices for products; else they stay in the file
-	packed   *packedFile         // nil for files of rows
+	pack     bool        // matrices for products; else they stay in the file
+	packed   *packedFile // nil for files of rows
+	file     *File
 	lacks    string              // a matrix that a packed file does not have
 	short    bool                // matrices of layers that are floats become Q8_0
 	headRows bool                // a head's matrices stay in its file, too
@@ -96,7 +97,7 @@ type rotations struct {
 
 func newWeights(f *File, arch string, pack bool) *weights {
 	return &weights{
-		f: f.GGUF, packed: f.packed, arch: arch, pack: pack,
+		f: f.GGUF, packed: f.packed, file: f, arch: arch, pack: pack,
 		byName: map[string]*matrix{}, byVec: map[string]*vector{}, byChoice: map[string]*choice{},
 	}
 }

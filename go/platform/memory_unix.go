@@ -38,6 +38,12 @@ func Commit([]byte) error { return nil } // they are on first write
 // Decommit gives whole pages of what Reserve returned back. Until Commit they may not be touched.
 func Decommit(b []byte) error { return Discard(b) }
 
+// Seal makes whole pages of a reservation, which have been decommitted, inaccessible: what touches them ends the program.
+func Seal(b []byte) error { return unix.Mprotect(b, unix.PROT_NONE) }
+
+// Unseal makes pages accessible again, which have been committed.
+func Unseal(b []byte) error { return unix.Mprotect(b, unix.PROT_READ|unix.PROT_WRITE) }
+
 // Free frees what Allocate or Reserve returned.
 func Free(b []byte) error { return munmap(b) }
 

@@ -63,6 +63,12 @@ func Decommit(b []byte) error {
 	return windows.VirtualFree(address(b), uintptr(len(b)), windows.MEM_DECOMMIT)
 }
 
+// Seal makes whole pages of a reservation, which have been decommitted, inaccessible: what touches them ends the program.
+func Seal([]byte) error { return nil } // they are
+
+// Unseal makes pages accessible again, which have been committed.
+func Unseal([]byte) error { return nil } // they are
+
 // Free frees what Allocate or Reserve returned.
 func Free(b []byte) error {
 	if len(b) == 0 {

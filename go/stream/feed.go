@@ -5,7 +5,8 @@ package stream
 type Feed struct {
 	reader *Reader
 	parts  []Range
-	cached func(Range) bool // whether a part need not be read
+	cached func(Range) bool   // whether a part need not be read
+	keep   func(Range) []byte // see Keep
 	buf    []byte
 	begun  []expected // parts, from the one that Next returned last
 	used   int        // parts that Next has returned
@@ -15,6 +16,7 @@ type Feed struct {
 type expected struct {
 	at, n int
 	came  chan error
+	kept  []byte // where it is read to in place of the buffer, whose bytes bound how much is in flight; nil: nowhere
 }
 
 // FeedBytes returns the size of a buffer for these parts: about so many bytes, but at most what all of them
@@ -22,20 +24,24 @@ type expected struct {
 func FeedBytes(parts []Range, about int) int {
 	most, all := 0, 0
 	for _, r := range parts {
-		n := aligned(r)
+		n := aligned(r, Align)
 		most, all = max(most, n), all+n
 	}
 	return max(most, min(about/Align*Align, all))
 }
 
 // aligned returns the size of the blocks that contain a part.
-func aligned(r Range) int { return (int(r.Off%Align) + r.N + Align - 1) / Align * Align }
+func aligned(r Range, to int) int { return (int(r.Off%int64(to)) + r.N + to - 1) / to * to }
 
 // NewFeed returns a Feed of parts. A part that is cached when its turn comes is not read. The Feed takes
 // ownership of the Reader. buf starts at a multiple of Align and has room for the largest part (see FeedBytes).
 func NewFeed(r *Reader, parts []Range, buf []byte, cached func(Range) bool) *Feed {
 	return &Feed{reader: r, parts: parts, cached: cached, buf: buf}
 }
+
+// Keep has parts of a fetcher read to where they stay. keep returns that place, or nil for a part that passes through the
+// buffer.
+func (f *Feed) Keep(keep func(Range) []byte) { f.keep = keep }
 
 // Is reports whether r is the next part.
 func (f *Feed) Is(r Range) bool {
@@ -57,13 +63,17 @@ func (f *Feed) Next() ([]byte, error) {
 	if err := <-c.came; err != nil {
 		return nil, err
 	}
-	from := c.at + int(r.Off%Align)
+	if c.kept != nil {
+		return c.kept, nil
+	}
+	from := c.at + int(r.Off%int64(f.reader.align))
 	return f.buf[from : from+r.N], nil
 }
 
 // begin starts to read a part, unless it is cached. It reports whether there was room for it.
 func (f *Feed) begin(r Range) bool {
-	c := expected{n: aligned(r)}
+	to := int64(f.reader.align)
+	c := expected{n: aligned(r, int(to))}
 	at, ok := f.place(c.n)
 	if !ok {
 		return false
@@ -74,8 +84,14 @@ func (f *Feed) begin(r Range) bool {
 	}
 	came := make(chan error, 1)
 	c.at, c.came = at, came
+	buf := f.buf[at : at+c.n : at+c.n]
+	if f.keep != nil {
+		if c.kept = f.keep(r); c.kept != nil {
+			buf = c.kept
+		}
+	}
 	f.begun = append(f.begun, c)
-	f.reader.Read(r.File, r.Off/Align*Align, f.buf[at:at+c.n:at+c.n], int(r.Off%Align)+r.N, func(err error) { came <- err })
+	f.reader.Read(r.File, r.Off/to*to, buf, int(r.Off%to)+r.N, func(err error) { came <- err })
 	return true
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"math/rand/v2"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -108,6 +109,73 @@ func TestFeedReadsAhead(t *testing.T) {
 		for at := 0; at < len(b); at += Align {
 			if b[at] != byte(int(part.Off)/Align+at/Align) {
 				t.Fatalf("part %d was overwritten by another while it was in use", i)
+			}
+		}
+	}
+}
+
+// A fetcher reads each byte of its parts once, wherever they begin, in pieces, and those that stay to where they do. What is in
+// flight has room in the buffer.
+func TestFetcher(t *testing.T) {
+	const piece = 10_000
+	random := rand.New(rand.NewPCG(3, 3))
+	file := make([]byte, 1<<20)
+	for i := range file {
+		file[i] = byte(random.Uint32())
+	}
+	var mu sync.Mutex
+	asked := make([]int, len(file))
+	kept := make([]byte, len(file))
+	r := NewFetcher(func(_ int, p []byte, off int64) error {
+		if len(p) > piece {
+			t.Errorf("%d bytes are asked for at a time", len(p))
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		for i := range p {
+			asked[int(off)+i]++
+		}
+		copy(p, file[off:])
+		return nil
+	}, piece, 4)
+	var parts []Range
+	for off := 3; off < len(file); {
+		n := min(1+random.IntN(50_000), len(file)-off)
+		parts = append(parts, Range{Off: int64(off), N: n})
+		off += n + random.IntN(3)
+	}
+	stays := func(r Range) bool { return r.N%3 == 0 }
+	room := make([]byte, 120_000)
+	feed := NewFeed(r, parts, room, func(Range) bool { return false })
+	defer feed.Close()
+	feed.Keep(func(r Range) []byte {
+		if !stays(r) {
+			return nil
+		}
+		return kept[r.Off:][:r.N:r.N]
+	})
+	for i, p := range parts {
+		b, err := feed.Next()
+		if err != nil || !bytes.Equal(b, file[p.Off:p.Off+int64(p.N)]) {
+			t.Fatalf("part %d is not what the file has, %v", i, err)
+		}
+		if stays(p) != (&b[0] == &kept[p.Off]) {
+			t.Errorf("part %d is elsewhere", i)
+		}
+		before := 0 // bytes asked for that no part that was returned has
+		mu.Lock()
+		for at := int(p.Off) + p.N; at < len(file); at++ {
+			before += asked[at]
+		}
+		mu.Unlock()
+		if before > len(room) {
+			t.Errorf("after part %d %d bytes are read ahead", i, before)
+		}
+	}
+	for _, p := range parts {
+		for at := range p.N {
+			if n := asked[int(p.Off)+at]; n != 1 {
+				t.Fatalf("byte %d was asked for %d times", int(p.Off)+at, n)
 			}
 		}
 	}

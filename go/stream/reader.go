@@ -34,6 +34,8 @@ type Reader struct {
 	files  []source
 	how    string
 	cached bool // reads go through the page cache, in which nothing stays
+	piece  int  // most bytes of one read
+	align  int  // of file offsets and memory addresses
 	queue  *queue
 	ended  sync.WaitGroup
 }
@@ -57,7 +59,7 @@ type request struct {
 // Open opens files for reading: by io_uring with direct I/O if the kernel and the file system support it,
 // else by threads, else through the page cache.
 func Open(paths []string) (*Reader, error) {
-	r := &Reader{queue: newQueue()}
+	r := &Reader{queue: newQueue(), piece: chunkBytes, align: Align}
 	for _, p := range paths {
 		s, ok, err := open(p)
 		if err != nil {
@@ -71,12 +73,12 @@ func Open(paths []string) (*Reader, error) {
 		r.how = "io_uring"
 		r.ended.Go(func() {
 			if u.run(r) != nil {
-				r.serve(r.pread)
+				r.serve(r.pread, inFlight)
 			}
 		})
 	} else {
 		r.how = "threads"
-		r.serve(r.pread)
+		r.serve(r.pread, inFlight)
 	}
 	if r.cached {
 		r.how += ", through the page cache"
@@ -86,8 +88,21 @@ func Open(paths []string) (*Reader, error) {
 
 // NewReader returns a Reader that reads with a function.
 func NewReader(f ReadFunc) *Reader {
-	r := &Reader{queue: newQueue(), how: "memory"}
-	r.serve(f)
+	r := &Reader{queue: newQueue(), how: "memory", piece: chunkBytes, align: Align}
+	r.serve(f, inFlight)
+	return r
+}
+
+// NewFetcher returns a Reader of files that are elsewhere. f reads the whole of p, or fails. So many reads are in flight at
+// a time, each of up to `piece` bytes. They need no alignment.
+func NewFetcher(f func(file int, p []byte, off int64) error, piece, reads int) *Reader {
+	r := &Reader{queue: newQueue(), how: "ranges", piece: piece, align: 1}
+	r.serve(func(file int, p []byte, off int64) (int, error) {
+		if err := f(file, p, off); err != nil {
+			return 0, err
+		}
+		return len(p), nil
+	}, reads)
 	return r
 }
 
@@ -106,8 +121,8 @@ func open(path string) (s source, direct bool, err error) {
 }
 
 // serve starts threads that carry out requests.
-func (r *Reader) serve(f ReadFunc) {
-	for range inFlight {
+func (r *Reader) serve(f ReadFunc, threads int) {
+	for range threads {
 		r.ended.Go(func() {
 			for {
 				q, ok := r.queue.pop(true)
@@ -124,14 +139,15 @@ func (r *Reader) serve(f ReadFunc) {
 func (r *Reader) How() string { return r.how }
 
 // Read requests the first `need` bytes of buf from a file at offset off. It calls done from another goroutine
-// when they were read or the read failed. off, and the address and length of buf, are multiples of Align.
+// when they were read or the read failed. off, and the address and length of buf, are multiples of Align, but for those of
+// a fetcher.
 func (r *Reader) Read(file int, off int64, buf []byte, need int, done func(error)) {
 	r.ask(file, off, buf, need, false, done)
 }
 
 // ask is Read with a priority: `later` requests are served after all others.
 func (r *Reader) ask(file int, off int64, buf []byte, need int, later bool, done func(error)) {
-	chunks := (len(buf) + chunkBytes - 1) / chunkBytes
+	chunks := (len(buf) + r.piece - 1) / r.piece
 	var mu sync.Mutex
 	var first error
 	one := func(err error) {
@@ -146,8 +162,8 @@ func (r *Reader) ask(file int, off int64, buf []byte, need int, later bool, done
 			done(first)
 		}
 	}
-	for at := 0; at < len(buf); at += chunkBytes {
-		end := min(at+chunkBytes, len(buf))
+	for at := 0; at < len(buf); at += r.piece {
+		end := min(at+r.piece, len(buf))
 		r.queue.push(request{file, off + int64(at), buf[at:end:end], max(min(end, need)-at, 0), one}, later)
 	}
 }

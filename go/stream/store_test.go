@@ -557,8 +557,8 @@ func TestReaders(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	threads := &Reader{files: []source{src}, queue: newQueue(), cached: !ok}
-	threads.serve(threads.pread)
+	threads := &Reader{files: []source{src}, queue: newQueue(), cached: !ok, piece: chunkBytes, align: Align}
+	threads.serve(threads.pread, inFlight)
 	for name, r := range map[string]*Reader{"as here": direct, "threads": threads} {
 		l := &Layout{}
 		l.Ordered([][]Range{{{Off: 100, N: 2000000}}, {{Off: 2100000, N: len(want) - 2100000}}})

@@ -175,6 +175,7 @@ func (f *benchFlags) define(fs *pflag.FlagSet) {
 	types := kvcache.TypeNames()
 	wordsVar(fs, &f.models, "model", "m", nil, acceptModel, "GGUF files, or models to download, such as hf.co/ORG/REPO; demo is the embedded demo model")
 	f.hub.define(fs)
+	f.hub.defineRemote(fs, newFiles())
 	listVar(fs, &f.prompt, "n-prompt", "p", []int{512}, 0, maxTokens, "prompt tokens; 0 skips the test")
 	listVar(fs, &f.gen, "n-gen", "n", []int{128}, 0, maxTokens, "tokens to generate; 0 skips the test")
 	fs.Var(&f.promptGen, "prompt-gen", "a prompt, then tokens generated after it")

@@ -48,7 +48,7 @@ func (f *benchFlags) plan(m *machine.Machine, stderr io.Writer) (*bench.Plan, er
 			return err
 		}
 	}
-	files := newFiles()
+	files := f.hub.files
 	var speculation *bench.Speculation
 	if f.drafts() {
 		speculation = &f.speculate

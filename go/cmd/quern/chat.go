@@ -93,6 +93,7 @@ except those of --mcp-allow.
 func (f *chatFlags) define(fs *pflag.FlagSet) {
 	f.flags = fs
 	f.model.define(fs)
+	f.model.hub.defineRemote(fs, f.model.files)
 	f.model.defineContext(fs, -1, 0, "tokens of context; 0 is the model's own (default: the model's, at most 4096)")
 	f.model.defineShift(fs)
 	fs.StringVar(&f.system, "system-prompt", "", "`TEXT` of the system message")

@@ -34,6 +34,7 @@ type hubSite struct {
 	files map[string][]byte
 	sent  atomic.Int64
 	hold  func(sent int64) // called while a file is sent; nil: not
+	plain bool             // no ranges
 }
 
 // newHubSite serves models by the paths of their files in the repository org/repo, and as Ollama's "tiny".
@@ -74,6 +75,9 @@ func (s *hubSite) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("ETag", `"one"`)
+	if s.plain {
+		r.Header.Del("Range")
+	}
 	http.ServeContent(&heldWriter{w, s}, r, "", time.Time{}, bytes.NewReader(b))
 }
 

@@ -17,7 +17,9 @@ import (
 	"github.com/quern-llm/quern/go/demo"
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/hub"
+	"github.com/quern-llm/quern/go/launch"
 	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/model"
 	"github.com/quern-llm/quern/go/persona"
 )
 
@@ -32,6 +34,9 @@ type hubFlags struct {
 	repo, file, url, docker string
 
 	persona *persona.Persona // of the model of -m, once it is located; nil: none
+
+	remote bool          // models that are not here are read from their servers, and not stored
+	files  *launch.Files // that opens such models; nil: the command has none
 
 	projectors *bool // whether models come with theirs; nil: they do
 
@@ -65,6 +70,12 @@ func (f *hubFlags) defineCache(fs *pflag.FlagSet) {
 	fs.StringVar(&f.token, "hf-token", "", "`TOKEN` for Hugging Face (default: HF_TOKEN, or the one stored by its own tools)")
 	alias(fs, "hf-token", "hft")
 	fs.Lookup("hf-token").Hidden = true
+}
+
+// defineRemote adds the flag of commands that run models without a file here, which files opens.
+func (f *hubFlags) defineRemote(fs *pflag.FlagSet, files *launch.Files) {
+	f.files = files
+	fs.BoolVar(&f.remote, "remote", false, "read a model that is not here from its server into memory, without a copy on the disk; with --yes one is made where the server sends no parts of files")
 }
 
 // defineKept adds the flags of commands that are about the cache alone: --offline is accepted, without effect.
@@ -119,12 +130,12 @@ type located struct {
 // locate returns the file of the model called name: the demo's or a file's own, one of the cache, or one that is downloaded
 // now. Where agreed is not set, that is asked for first.
 func (f *hubFlags) locate(cmd *cobra.Command, name string, agreed bool) (located, error) {
-	return f.locateWith(cmd, name, agreed, f.projectors == nil || *f.projectors)
+	return f.locateWith(cmd, name, agreed, f.projectors == nil || *f.projectors, f.remote)
 }
 
 // locateAlone is locate for what has no projector of its own: it is not downloaded.
 func (f *hubFlags) locateAlone(cmd *cobra.Command, name string, agreed bool) (located, error) {
-	return f.locateWith(cmd, name, agreed, false)
+	return f.locateWith(cmd, name, agreed, false, false)
 }
 
 // soleModel returns the model in a folder that has one GGUF model and no checkpoint, as those have that are downloaded or
@@ -139,7 +150,7 @@ func soleModel(name string) string {
 	return name
 }
 
-func (f *hubFlags) locateWith(cmd *cobra.Command, name string, agreed, projector bool) (located, error) {
+func (f *hubFlags) locateWith(cmd *cobra.Command, name string, agreed, projector, remote bool) (located, error) {
 	if _, err := os.Stat(name); err == nil || demo.Is(name) || name == "" {
 		return located{path: soleModel(name)}, nil
 	}
@@ -160,7 +171,7 @@ func (f *hubFlags) locateWith(cmd *cobra.Command, name string, agreed, projector
 		if _, err := h.Persona(p.From); err == nil { // the cache makes none like this: its file was written by hand
 			return located{}, fmt.Errorf("%s is made from %s, which is a persona itself; want a model", p.Name, p.From)
 		}
-		at, err := f.locateWith(cmd, p.From, agreed, projector)
+		at, err := f.locateWith(cmd, p.From, agreed, projector, remote)
 		if err != nil {
 			return located{}, fmt.Errorf("%s is made from another model: %w", p.Name, err)
 		}
@@ -181,6 +192,14 @@ func (f *hubFlags) locateWith(cmd *cobra.Command, name string, agreed, projector
 	if err != nil {
 		return located{}, err
 	}
+	if remote {
+		note := notes(cmd.ErrOrStderr())
+		at, err := f.elsewhere(h, plan, projector, note)
+		if !errors.Is(err, hub.ErrWhole) || !f.yes {
+			return at, err
+		}
+		note(visible(err.Error()))
+	}
 	if !projector {
 		plan.DropProjector()
 	}
@@ -193,6 +212,29 @@ func (f *hubFlags) locateWith(cmd *cobra.Command, name string, agreed, projector
 		return located{}, err
 	}
 	return located{h.Path(m), m.Short(), m.Persona}, nil
+}
+
+// elsewhere has a model read from its server when it is opened. Of projectors there is a copy here: they are small, and one
+// that is wanted is named.
+func (f *hubFlags) elsewhere(h *hub.Hub, plan *hub.Plan, projector bool, note func(string)) (located, error) {
+	all := len(plan.Files)
+	if plan.DropProjector(); projector && len(plan.Files) < all {
+		note(visible(plan.Ref.String() + ": its projector is left out with --remote; --mmproj names one"))
+	}
+	files, err := h.Remotes(plan)
+	if err != nil {
+		return located{}, err
+	}
+	sources := make([]model.Source, len(files))
+	for i, file := range files {
+		sources[i] = file
+	}
+	if plan.Skipped != "" {
+		note(visible(plan.Ref.String() + ": " + plan.Skipped))
+	}
+	name, _, _ := strings.Cut(plan.Ref.String(), "?") // what is behind may be a signature
+	f.files.Remote(name, sources)
+	return located{name, plan.Ref.Short(), plan.Persona}, nil
 }
 
 // notHere is the error for the name of a model that is no file, not in the cache and without a server.

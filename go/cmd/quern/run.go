@@ -96,6 +96,7 @@ func onePrompt(_ *cobra.Command, args []string) error {
 func (f *runFlags) define(fs *pflag.FlagSet) {
 	f.flags = fs
 	f.model.define(fs)
+	f.model.hub.defineRemote(fs, f.model.files)
 	f.model.defineContext(fs, -1, 0, "tokens of context; 0 is the model's own (default: the model's, at most 4096)")
 	f.model.defineShift(fs)
 	f.prompt.define(fs, "to continue")

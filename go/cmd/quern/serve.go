@@ -143,7 +143,7 @@ func (f *serveFlags) config(logs zerolog.Logger, stderr io.Writer) (c fleet.Conf
 			},
 		},
 		Version: readBuild().Version, Log: logs,
-		Device: f.device(), Files: newFiles(), Loading: barOn(stderr, "loading"), Parallel: f.parallel,
+		Device: f.device(), Files: f.hub.files, Loading: barOn(stderr, "loading"), Parallel: f.parallel,
 		Address: fleet.Address{
 			Hosts: f.hosts, Port: f.port, Prefix: f.prefix, Shared: f.shared, CertFile: f.certFile, KeyFile: f.keyFile,
 			Timeout: time.Duration(f.timeout) * time.Second,

@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -21,6 +22,8 @@ type serveFlags struct {
 	serverFlags
 	servedFlags
 	hub *hubFlags // which says what the server has downloaded, and which model is one's
+
+	resolved *sync.Map // names of models of presets that are read from their servers, by those that sections give
 }
 
 // serverFlags are the flags of the whole server.
@@ -104,9 +107,10 @@ type servedFlags struct {
 // define adds the flags. Those of the whole server go to one set. Those of each model go to two: which has what says
 // which model it is, and each has what may apply to all. A command has them all in one.
 func (f *serveFlags) define(whole, which, each *pflag.FlagSet) {
-	f.hub = &hubFlags{fits: f.fits}
+	f.hub, f.resolved = &hubFlags{fits: f.fits}, &sync.Map{}
 	which.VarP(&modelsValue{&f.models, f.hub}, "model", "m", "GGUF `FILE` (the first of a split model), NAME=FILE, or model to download, such as hf.co/ORG/REPO; demo is the embedded demo model; repeatable (default: downloaded models, on request)")
 	f.hub.defineBeside(whole, which)
+	f.hub.defineRemote(whole, newFiles())
 	f.openFlags.define(each)
 	f.defineLimit(whole)
 	f.defineThreads(whole)

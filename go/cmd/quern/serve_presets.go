@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -41,7 +42,7 @@ func (f *serveFlags) configure(s fleet.Section, warn func(string)) (fleet.Config
 	of := fleet.Configured{Given: c.given, Startup: c.startup}
 	of.Settings, of.Broken = c.servedFlags.settings(true)
 	of.Names, of.Tags = c.names, c.tags
-	if of.Path, err = f.downloaded(c.named()); err != nil {
+	if of.Path, err = f.listed(c.named()); err != nil {
 		err = fmt.Errorf("line %d: [%s]: %w", s.Line, s.Name, err)
 	}
 	return of, err
@@ -139,6 +140,36 @@ func (c *configured) named() (string, error) {
 		name = c.models[n-1].path
 	}
 	return name, err
+}
+
+// listed is downloaded, or the name of a model that is read from its server, with --remote: the file that is there when it is
+// first listed.
+func (f *serveFlags) listed(name string, err error) (string, error) {
+	path, missing := f.downloaded(name, err)
+	if err != nil || missing == nil || !f.hub.remote {
+		return path, missing
+	}
+	if at, ok := f.resolved.Load(name); ok {
+		return at.(string), nil
+	}
+	ref, err := hub.ParseRef(name)
+	if err != nil {
+		return "", err
+	}
+	h, err := f.hub.open(0)
+	if err != nil {
+		return "", err
+	}
+	plan, err := h.Resolve(context.Background(), ref)
+	if err != nil {
+		return "", err
+	}
+	at, err := f.hub.elsewhere(h, plan, false, func(string) {})
+	if err != nil {
+		return "", err
+	}
+	f.resolved.Store(name, at.path)
+	return at.path, nil
 }
 
 // downloaded returns the path of a file, or of a model that was downloaded.

@@ -48,7 +48,7 @@ func TestFlagsAreSorted(t *testing.T) {
 					return
 				}
 			}
-			if !slices.Contains([]string{"model-cache", "offline", "hf-token", "yes", "hf-repo", "hf-file", "model-url", "docker-repo"}, flag.Name) { // of the hub
+			if !slices.Contains([]string{"model-cache", "offline", "hf-token", "yes", "hf-repo", "hf-file", "model-url", "docker-repo", "remote"}, flag.Name) { // of the hub
 				t.Errorf("--%s changes nothing: give the test a value that does", flag.Name)
 			}
 		})

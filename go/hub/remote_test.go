@@ -1,0 +1,315 @@
+package hub
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// remotes resolves a model to be read from its server.
+func remotes(t *testing.T, h *Hub, name string) ([]*Remote, error) {
+	t.Helper()
+	ref, err := ParseRef(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := h.Resolve(t.Context(), ref)
+	if err != nil {
+		return nil, err
+	}
+	return h.Remotes(plan)
+}
+
+// fetchAll reads a file in parts, several at a time.
+func fetchAll(t *testing.T, r *Remote) ([]byte, error) {
+	const part = 37_000
+	b := make([]byte, r.Size())
+	var wait sync.WaitGroup
+	errs := make([]error, (len(b)+part-1)/part)
+	for i := range errs {
+		wait.Go(func() { errs[i] = r.Fetch(t.Context(), b[i*part:min((i+1)*part, len(b))], int64(i*part)) })
+	}
+	wait.Wait()
+	return b, errors.Join(errs...)
+}
+
+// other returns a server with the same files, that wants a signature in addresses and no token.
+func (s *badServer) other(t *testing.T, signature func() string) *httptest.Server {
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "" || r.Header.Get("Cookie") != "" {
+			t.Error("the token went to another host")
+		}
+		if r.URL.RawQuery != signature() {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		s.mu.Lock()
+		file := s.files[r.URL.Path]
+		s.mu.Unlock()
+		w.Header().Set("ETag", `"other"`)
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(file))
+	}))
+	t.Cleanup(other.Close)
+	return other
+}
+
+// Parts come whole over connections that are cut, servers that are busy, send less than they are asked for, or say that the file
+// is elsewhere.
+func TestFetchThroughTrouble(t *testing.T) {
+	t.Parallel()
+	busy := func(code int) func(*testing.T, *badServer) {
+		return func(_ *testing.T, s *badServer) {
+			s.bad = func(n int64, w http.ResponseWriter, r *http.Request) bool {
+				if n%3 != 0 {
+					return false
+				}
+				w.Header().Set("Retry-After", "0")
+				w.WriteHeader(code)
+				return true
+			}
+		}
+	}
+	for name, set := range map[string]func(*testing.T, *badServer){
+		"well": func(*testing.T, *badServer) {},
+		"cuts": func(_ *testing.T, s *badServer) { s.cut = 20_000; s.cuts.Store(5) },
+		"429":  busy(429),
+		"503":  busy(503),
+		"short ranges": func(_ *testing.T, s *badServer) {
+			s.bad = func(n int64, w http.ResponseWriter, r *http.Request) bool {
+				var from, to int
+				if _, err := fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-%d", &from, &to); err == nil && to-from > 17_000 {
+					r.Header.Set("Range", fmt.Sprintf("bytes=%d-%d", from, from+17_000))
+				}
+				return false
+			}
+		},
+		"redirects": func(t *testing.T, s *badServer) {
+			other := s.other(t, func() string { return "signed" })
+			s.bad = func(_ int64, w http.ResponseWriter, r *http.Request) bool {
+				http.Redirect(w, r, other.URL+r.URL.Path+"?signed", http.StatusFound)
+				return true
+			}
+		},
+		"signatures that expire": func(t *testing.T, s *badServer) {
+			var asked atomic.Int64
+			signature := func() string { return fmt.Sprint(asked.Add(1) / 4) }
+			other := s.other(t, signature)
+			s.bad = func(_ int64, w http.ResponseWriter, r *http.Request) bool {
+				http.Redirect(w, r, other.URL+r.URL.Path+fmt.Sprintf("?%d", (asked.Load()+1)/4), http.StatusFound)
+				return true
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newBadServer(t)
+			b := model(300_000, 1)
+			s.put("a-Q4_K_M.gguf", b)
+			set(t, s)
+			all, err := remotes(t, s.cache(t.TempDir()), "hf.co/org/repo")
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := all[0]
+			if name == "signatures that expire" { // one after the other: which is valid is a matter of order
+				for at := 0; at < len(b); at += 10_000 {
+					p := make([]byte, 10_000)
+					if err := r.Fetch(t.Context(), p, int64(at)); err != nil {
+						t.Fatal(err)
+					} else if !bytes.Equal(p, b[at:at+10_000]) {
+						t.Fatalf("bytes from %d are others", at)
+					}
+				}
+				return
+			}
+			got, err := fetchAll(t, r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(got, b) {
+				t.Error("other bytes came")
+			}
+			if sent := s.sent.Load(); name == "well" && sent != int64(len(b)) {
+				t.Errorf("the server sent %d bytes of %d", sent, len(b))
+			}
+			if s.requests.Load() != s.tokens.Load() {
+				t.Errorf("%d of %d requests had the token", s.tokens.Load(), s.requests.Load())
+			}
+			if n := s.requests.Load(); name == "redirects" && n > 9 {
+				t.Errorf("%d requests of 9 went to where the file is not", n)
+			}
+		})
+	}
+}
+
+// What a server gets wrong is an error in one line, after a bounded number of tries.
+func TestFetchRefusals(t *testing.T) {
+	t.Parallel()
+	status := func(code int) func(*badServer) {
+		return func(s *badServer) {
+			s.bad = func(_ int64, w http.ResponseWriter, _ *http.Request) bool { w.WriteHeader(code); return true }
+		}
+	}
+	web := func(bad func(w http.ResponseWriter, r *http.Request) bool) func(*badServer) {
+		return func(s *badServer) {
+			s.bad = func(_ int64, w http.ResponseWriter, r *http.Request) bool { return bad(w, r) }
+		}
+	}
+	hold := func(w http.ResponseWriter, r *http.Request, from, n int) {
+		if from < 0 {
+			fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-", &from)
+		}
+		w.Header().Set("Content-Range", fmt.Sprintf("bytes %d-299999/300000", from))
+		w.Header().Set("Content-Length", fmt.Sprint(300_000-from))
+		w.Header().Set("ETag", `"one"`)
+		w.WriteHeader(206)
+		w.Write(make([]byte, n))
+		w.(http.Flusher).Flush()
+	}
+	for name, c := range map[string]struct {
+		set  func(s *badServer)
+		want string
+	}{
+		"401":          {status(401), "the server answers 401 Unauthorized: it may not be read without a login, or a signed address has expired"},
+		"403":          {status(403), "the server answers 403 Forbidden: it may not"},
+		"404":          {status(404), "the server answers 404 Not Found: the file is not there any more"},
+		"416":          {status(416), "the file on the server changed while it was downloaded: it is shorter now; load it again"},
+		"429":          {status(429), "the server answers 429 Too Many Requests"},
+		"500":          {status(500), "the server answers 500 Internal Server Error"},
+		"changed":      {func(s *badServer) { s.etag = `"two"` }, "changed while it was downloaded; load it again"},
+		"another size": {func(s *badServer) { s.files["/a.gguf"] = model(200_000, 1) }, "changed while it was downloaded"},
+		"no parts now": {func(s *badServer) { s.plain = true }, ErrWhole.Error()},
+		"another range": {web(func(w http.ResponseWriter, r *http.Request) bool {
+			hold(w, r, 7, 100)
+			return true
+		}), "the server sends bytes from 7, want 100000"},
+		"a range of no form": {web(func(w http.ResponseWriter, r *http.Request) bool {
+			w.Header().Set("Content-Range", "multipart")
+			w.WriteHeader(206)
+			return true
+		}), "Content-Range"},
+		"compressed": {web(func(w http.ResponseWriter, r *http.Request) bool {
+			w.Header().Set("Content-Encoding", "gzip")
+			return false
+		}), `in the form "gzip"`},
+		"a length that is a lie": {web(func(w http.ResponseWriter, r *http.Request) bool {
+			hold(w, r, -1, 10)
+			panic(http.ErrAbortHandler)
+		}), "EOF"},
+		"nothing": {web(func(w http.ResponseWriter, r *http.Request) bool {
+			hold(w, r, -1, 10)
+			<-r.Context().Done()
+			return true
+		}), "the server sends nothing"},
+		"a drip": {web(func(w http.ResponseWriter, r *http.Request) bool {
+			hold(w, r, -1, 10)
+			for r.Context().Err() == nil {
+				w.Write([]byte{1})
+				w.(http.Flusher).Flush()
+				time.Sleep(5 * time.Millisecond)
+			}
+			return true
+		}), "the server sends nothing"},
+		"huge headers": {web(func(w http.ResponseWriter, r *http.Request) bool {
+			w.Header().Set("X-Long", strings.Repeat("x", 1<<20))
+			return false
+		}), "exceeded"},
+		"redirects in a circle": {web(func(w http.ResponseWriter, r *http.Request) bool {
+			http.Redirect(w, r, r.URL.Path, http.StatusFound)
+			return true
+		}), "redirects"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newBadServer(t)
+			s.files["/a.gguf"] = model(300_000, 1)
+			h, err := New(Config{Dir: t.TempDir(), Agent: "test", Backoff: time.Millisecond, Stall: 300 * time.Millisecond})
+			if err != nil {
+				t.Fatal(err)
+			}
+			all, err := remotes(t, h, s.URL+"/a.gguf")
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.mu.Lock()
+			c.set(s)
+			s.mu.Unlock()
+			before := s.requests.Load()
+			err = all[0].Fetch(t.Context(), make([]byte, 100_000), 100_000)
+			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("%v, want %q", err, c.want)
+			}
+			if n := s.requests.Load() - before; n > 2*tries {
+				t.Errorf("%d tries", n)
+			}
+		})
+	}
+}
+
+// Files of which parts cannot be read, or whose changes would not be noticed, are to be downloaded.
+func TestRemotesRefusals(t *testing.T) {
+	t.Parallel()
+	s := newBadServer(t)
+	b := model(300_000, 1)
+	s.files["/a.gguf"] = b
+	h := s.cache(t.TempDir())
+	s.etag = ""
+	if _, err := remotes(t, h, s.URL+"/a.gguf"); !errors.Is(err, ErrWhole) || !strings.Contains(err.Error(), "no ETag") {
+		t.Errorf("without ETag: %v", err)
+	}
+	all, err := remotes(t, h, s.URL+"/a.gguf#sha256="+strings.Repeat("a", 64))
+	if err != nil || all[0].SHA256() != strings.Repeat("a", 64) || all[0].Version() != all[0].SHA256() {
+		t.Errorf("with a sum: %v", err)
+	}
+	s.etag, s.plain = `"one"`, true
+	if _, err := remotes(t, h, s.URL+"/a.gguf"); !errors.Is(err, ErrWhole) || !strings.Contains(err.Error(), "no parts") {
+		t.Errorf("without ranges: %v", err)
+	}
+	s.plain = false
+	all, err = remotes(t, h, s.URL+"/a.gguf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := all[0].Fetch(t.Context(), make([]byte, 2), 299_999); err == nil {
+		t.Error("bytes behind the end came")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := all[0].Fetch(ctx, make([]byte, 2), 0); !errors.Is(err, context.Canceled) {
+		t.Errorf("what nobody waits for: %v", err)
+	}
+}
+
+// A name of one shard means all of them.
+func TestShardsOfAddress(t *testing.T) {
+	t.Parallel()
+	s := newBadServer(t)
+	for i := range 3 {
+		s.files[fmt.Sprintf("/m/a-%05d-of-00003.gguf", i+1)] = model(20_000+i, byte(i))
+	}
+	h := s.cache(t.TempDir())
+	all, err := remotes(t, h, s.URL+"/m/a-00002-of-00003.gguf")
+	if err != nil || len(all) != 3 {
+		t.Fatalf("%d files, %v", len(all), err)
+	}
+	for i, r := range all {
+		if got, err := fetchAll(t, r); err != nil || !bytes.Equal(got, model(20_000+i, byte(i))) {
+			t.Errorf("shard %d: %d bytes, %v", i, len(got), err)
+		}
+	}
+	delete(s.files, "/m/a-00003-of-00003.gguf")
+	if _, err := remotes(t, h, s.URL+"/m/a-00001-of-00003.gguf"); err == nil || !strings.Contains(err.Error(), "a-00003-of-00003.gguf: the server answers 404") {
+		t.Errorf("without the last: %v", err)
+	}
+	if _, err := remotes(t, h, s.URL+"/m/a-00001-of-00003.gguf#sha256="+strings.Repeat("a", 64)); err == nil || !strings.Contains(err.Error(), "of one of 3 files") {
+		t.Errorf("with a sum: %v", err)
+	}
+}
