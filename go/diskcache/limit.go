@@ -220,7 +220,7 @@ func (disk) open(path string) (file, error) {
 	return f, nil
 }
 
-func (disk) rename(from, to string) error { return os.Rename(from, to) }
+func (disk) rename(from, to string) error { return platform.Replace(from, to) }
 func (disk) remove(path string) error     { return os.Remove(path) }
 
 func (disk) list(dir string) (all []entry, err error) {

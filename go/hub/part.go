@@ -287,7 +287,7 @@ func replaceFile(path string, b []byte) error {
 		err = closed
 	}
 	if err == nil {
-		err = os.Rename(f.Name(), path)
+		err = platform.Replace(f.Name(), path)
 	}
 	if err != nil {
 		os.Remove(f.Name())

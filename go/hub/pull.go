@@ -326,7 +326,7 @@ func (p *part) publish() error {
 		return err
 	}
 	blob := p.h.blob(p.sum)
-	if err := os.Rename(p.path, blob); err != nil {
+	if err := platform.Replace(p.path, blob); err != nil {
 		return err
 	}
 	p.blob = blob

@@ -49,6 +49,12 @@ func Lock(f *os.File) (bool, error) {
 // Unlock ends a lock.
 func Unlock(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_UN) }
 
+// Replace renames a file, in the place of another of the new name, also of one that is open.
+func Replace(from, to string) error { return os.Rename(from, to) }
+
+// Guarded reports whether the permissions of a file let nobody but its owner read it.
+func Guarded(info fs.FileInfo) bool { return info.Mode().Perm()&0o077 == 0 }
+
 // LockFolder locks a folder as Lock does a file, until the returned file is closed; nil is another's lock.
 func LockFolder(dir string) (*os.File, error) {
 	f, err := os.Open(dir)

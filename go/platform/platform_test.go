@@ -201,6 +201,29 @@ func TestRenameNew(t *testing.T) {
 	}
 }
 
+// A file that is open is replaced, and has its contents for who has it open.
+func TestReplace(t *testing.T) {
+	name, want := file(t, 10)
+	if err := os.WriteFile(name+"2", []byte("new"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := Replace(name+"2", name); err != nil {
+		t.Fatal(err)
+	}
+	got := make([]byte, 20)
+	if n, err := ReadAt(f.Fd(), got, 0); !bytes.Equal(got[:n], want) || err != nil {
+		t.Errorf("%q, %v", got[:n], err)
+	}
+	if now, err := os.ReadFile(name); string(now) != "new" || err != nil {
+		t.Errorf("%q, %v", now, err)
+	}
+}
+
 func TestNameless(t *testing.T) {
 	dir := t.TempDir()
 	for what, create := range map[string]func() (*os.File, error){

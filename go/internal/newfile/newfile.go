@@ -118,7 +118,7 @@ var errChecked = errors.New("checked")
 // rename gives a file its final name. File systems that cannot refuse to replace another replace it.
 func rename(from, to string, replace bool) error {
 	if replace {
-		return os.Rename(from, to)
+		return platform.Replace(from, to)
 	}
 	return platform.RenameNew(from, to)
 }

@@ -47,7 +47,7 @@ func OpenKept(path string, most uint64, log zerolog.Logger) (*Kept, error) {
 	case err != nil:
 	case !info.Mode().IsRegular():
 		err = fmt.Errorf("%s is no regular file", path)
-	case info.Mode().Perm()&0o077 != 0:
+	case !platform.Guarded(info):
 		err = fmt.Errorf("%s may be read by others than its owner (mode %#o, want 0600), and is to have what users write", path, info.Mode().Perm())
 	}
 	k := &Kept{log: log.With().Str("file", path).Logger(), file: file, most: int64(min(most, 1<<62))}
