@@ -320,7 +320,7 @@ func link(dir string, names, targets []string) error {
 		return err
 	}
 	for i, name := range names {
-		if err := os.Symlink(targets[i], filepath.Join(dir, name)); err != nil {
+		if err := platform.LinkFile(targets[i], filepath.Join(dir, name)); err != nil {
 			return err
 		}
 	}

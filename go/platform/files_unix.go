@@ -49,6 +49,9 @@ func Lock(f *os.File) (bool, error) {
 // Unlock ends a lock.
 func Unlock(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_UN) }
 
+// LinkFile gives a file that stays where it is one more name. The target is a path, seen from the folder of the name.
+func LinkFile(target, name string) error { return os.Symlink(target, name) }
+
 // Replace renames a file, in the place of another of the new name, also of one that is open.
 func Replace(from, to string) error { return os.Rename(from, to) }
 

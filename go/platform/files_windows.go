@@ -134,6 +134,18 @@ func Unlock(f *os.File) error {
 	return windows.UnlockFileEx(windows.Handle(f.Fd()), 0, 1, 0, &at)
 }
 
+// LinkFile gives a file that stays where it is one more name. The target is a path, seen from the folder of the name. Symbolic
+// links are for administrators and developers, so that others get a hard link.
+func LinkFile(target, name string) error {
+	if os.Symlink(target, name) == nil {
+		return nil
+	}
+	if !filepath.IsAbs(target) {
+		target = filepath.Join(filepath.Dir(name), target)
+	}
+	return os.Link(target, name)
+}
+
 // Replace renames a file, in the place of another of the new name, also of one that is open, on NTFS of Windows 10 from 1809;
 // elsewhere an open one is an error.
 func Replace(from, to string) error {

@@ -201,6 +201,20 @@ func TestRenameNew(t *testing.T) {
 	}
 }
 
+func TestLinkFile(t *testing.T) {
+	name, want := file(t, 10)
+	dir := filepath.Join(filepath.Dir(name), "views")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := LinkFile(filepath.Join("..", "file"), filepath.Join(dir, "view")); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(filepath.Join(dir, "view")); !bytes.Equal(got, want) || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
 // A file that is open is replaced, and has its contents for who has it open.
 func TestReplace(t *testing.T) {
 	name, want := file(t, 10)
