@@ -9,6 +9,7 @@ import (
 
 	"github.com/quern-llm/quern/go/machine"
 	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/platform"
 )
 
 // print writes the diagnosis in human-readable form.
@@ -34,7 +35,7 @@ func (d diagnosis) print(w io.Writer) error {
 	line("memory", "%s, %s available", size(d.Memory.Total), size(d.Memory.Available))
 	line("huge pages", "%s", d.HugePages.words())
 
-	section("limits of control groups")
+	section("limits of " + platform.Limiters)
 	if len(d.Quotas) == 0 {
 		line("cpu quota", "none")
 	}
@@ -85,7 +86,7 @@ func (d diagnosis) print(w io.Writer) error {
 	if d.WillDo.HugePages {
 		line("use huge pages", "yes, for weights and caches")
 	} else {
-		line("use huge pages", "no: the kernel gives none; write madvise to /sys/kernel/mm/transparent_hugepage/enabled")
+		line("use huge pages", "no: %s", platform.NoHugePages)
 	}
 	line("take at most", "%s of memory (%s)", mem.FormatBytes(d.WillDo.Memory), d.WillDo.MemoryReason)
 	if d.Model != nil {
