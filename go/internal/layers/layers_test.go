@@ -122,6 +122,9 @@ func TestImports(t *testing.T) {
 			if name == "C" && pkg != "kernel" && pkg != "cmd/libquern" {
 				t.Errorf("%s imports C; only kernel, and what C calls, may", path)
 			}
+			if strings.HasPrefix(name, "golang.org/x/sys/") && pkg != "platform" {
+				t.Errorf("%s imports %s; what differs by operating system is in platform", path, name)
+			}
 			if strings.HasPrefix(name, "gonum.org/") {
 				t.Errorf("%s imports %s; plots are drawn in bench, not in the program", path, name)
 			}
