@@ -71,10 +71,19 @@ func (f *Fleet) openIssuers(ctx context.Context) error {
 func (f *Fleet) checkAccess(context.Context) error {
 	a, hosts := &f.c.Access, f.c.Address.Hosts
 	keys, at := a.keys(), strings.Join(hosts, ", ")
+	tools := ""
+	switch {
+	case f.c.MCP != "":
+		tools = "--mcp"
+	case f.c.Server.Web.Search != nil:
+		tools = "--web-search"
+	case f.c.Server.Web.Read != nil:
+		tools = "--web-fetch"
+	}
 	if keys.Open() && !host.Local(hosts) {
-		if f.c.MCP != "" {
-			return usage.Errorf("--mcp: whoever reaches %s could call the tools, since there is no API key; "+
-				"give one with --api-key or --api-key-file, or --host 127.0.0.1", at)
+		if tools != "" {
+			return usage.Errorf("%s: whoever reaches %s could have the tools called, since there is no API key; "+
+				"give one with --api-key or --api-key-file, or --host 127.0.0.1", tools, at)
 		}
 		if a.RequireKey {
 			return usage.Errorf("--require-key: %s can be reached by others and there is no API key; "+
@@ -83,9 +92,9 @@ func (f *Fleet) checkAccess(context.Context) error {
 		f.log.Warn().Strs("host", hosts).Msg("ANYBODY WHO REACHES THIS ADDRESS CAN USE THE MODEL: there is no API key; " +
 			"give one with --api-key-file, or --host 127.0.0.1")
 	}
-	if f.c.MCP != "" && keys.Open() && slices.Contains(a.AllowedHosts, "*") {
-		return usage.Errorf("--mcp: with --allowed-hosts * and no API key, any page could call the tools under a name " +
-			"of its own; give a key with --api-key or --api-key-file, or name the hosts")
+	if tools != "" && keys.Open() && slices.Contains(a.AllowedHosts, "*") {
+		return usage.Errorf("%s: with --allowed-hosts * and no API key, any page could have the tools called under a name "+
+			"of its own; give a key with --api-key or --api-key-file, or name the hosts", tools)
 	}
 	if weak := keys.Weak(); weak != nil {
 		if !host.Local(hosts) {

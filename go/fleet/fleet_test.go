@@ -8,6 +8,7 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,6 +17,9 @@ import (
 	"github.com/quern-llm/quern/go/demo"
 	"github.com/quern-llm/quern/go/internal/usage"
 	"github.com/quern-llm/quern/go/launch"
+	"github.com/quern-llm/quern/go/server"
+	"github.com/quern-llm/quern/go/server/openai"
+	"github.com/quern-llm/quern/go/server/web"
 )
 
 // small is how the tests open the demo model.
@@ -117,6 +121,10 @@ func TestCatalog(t *testing.T) {
 	}
 }
 
+var searching = openai.Web{Search: func(context.Context, string, int) ([]web.Result, error) { return nil, nil }}
+
+func reading(context.Context, string, func(*url.URL) error) (string, error) { return "", nil }
+
 // What cannot be served is refused before a model is loaded, as a mistake in the settings.
 func TestNewRefuses(t *testing.T) {
 	model := Model{Path: demo.Name, Settings: small}
@@ -127,6 +135,9 @@ func TestNewRefuses(t *testing.T) {
 		{Config{Models: []Model{model, model}}, "NAME=FILE"},
 		{Config{Models: []Model{model}, Address: Address{Hosts: []string{"0.0.0.0"}}, Access: Access{RequireKey: true}}, "--require-key"},
 		{Config{Models: []Model{model}, Address: Address{Hosts: []string{"0.0.0.0"}}, MCP: "{}"}, "--mcp"},
+		{Config{Models: []Model{model}, Address: Address{Hosts: []string{"0.0.0.0"}}, Server: server.Config{Web: searching}}, "--web-search: whoever reaches 0.0.0.0"},
+		{Config{Models: []Model{model}, Access: Access{AllowedHosts: []string{"*"}}, Server: server.Config{Web: searching}}, "--web-search: with --allowed-hosts"},
+		{Config{Models: []Model{model}, Address: Address{Hosts: []string{"0.0.0.0"}}, Server: server.Config{Web: openai.Web{Read: reading}}}, "--web-fetch"},
 		{Config{Models: []Model{model}, Access: Access{Origins: []string{"a b"}}}, "--cors-origins"},
 		{Config{Models: []Model{model}, FineTuning: true}, "--batch-dir"},
 		{Config{Models: []Model{model}, PageDir: "/nonexistent"}, "--path"},

@@ -20,6 +20,7 @@ var inOptions = strings.NewReplacer(
 	"; start it with --pooling mean, cls or last", "",
 	"; start it with --slot-save-path", "",
 	"; start it with --slots", "",
+	"; start it with --web-fetch", "",
 	", or start the server with --pooling cls, mean or last", "",
 	", or start the server with another --pooling", "",
 	"; it reaches MCP servers itself, with --mcp", "",

@@ -80,6 +80,7 @@ type Config struct {
 	Tools    llamaserver.Tools // what /v1/mcp has; nil: it is refused
 	ToolTime time.Duration     // the most that a call of one takes; 0: 2 minutes
 	MCP      openai.Tools      // what responses may have called; nil: nothing
+	Web      openai.Web        // what responses have of the web
 	// ToolCalls is the most calls that a response may have made, and ToolResult the most bytes of what one answers that a
 	// model is shown; 0: 16 and 64 KiB.
 	ToolCalls, ToolResult int
@@ -164,7 +165,7 @@ func New(c Config) *Server {
 		s.counted = []func(){c.Device.Count("stored responses", stored.Size), c.Device.Count("grammars", s.grammarBytes)}
 	}
 	s.openAI = &openai.API{Host: s.host, Stored: stored, Batches: c.Batches, Endpoints: s.batchEndpoints,
-		Tools: c.MCP, Limits: openai.ToolLimits{Calls: c.ToolCalls, Time: c.ToolTime, Result: c.ToolResult}}
+		Tools: c.MCP, Web: c.Web, Limits: openai.ToolLimits{Calls: c.ToolCalls, Time: c.ToolTime, Result: c.ToolResult}}
 	if c.Tune != nil {
 		s.openAI.Tunable = s.tunable
 		c.Batches.OnUntuned(s.untuned)

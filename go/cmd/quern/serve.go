@@ -163,6 +163,9 @@ func (f *serveFlags) config(logs zerolog.Logger, stderr io.Writer) (c fleet.Conf
 	if c.Server.Fetch, err = fetch.New(f.mediaURL, f.mediaPath); err != nil {
 		return c, usagef("--media-url, --media-path: %w", err)
 	}
+	if c.Server.Web, err = f.web.open(); err != nil {
+		return c, err
+	}
 	c.Catalog = fleet.Catalog{Dir: f.modelsDir, Presets: f.presets, Configure: f.configure, Pulls: f.pulls, Fits: f.fits}
 	if len(f.models) == 0 {
 		if c.Catalog.Hub, err = f.hub.open(0); err != nil {

@@ -72,6 +72,7 @@ type serverFlags struct {
 	mcpTimeout        time.Duration
 	mcpCalls          int
 	mcpResult         uint64
+	web               webFlags
 	ping              int
 	storeMemory       uint64
 	storeTime         time.Duration
@@ -177,6 +178,7 @@ func (f *serveFlags) define(whole, which, each *pflag.FlagSet) {
 	secondsVar(whole, &f.mcpTimeout, "mcp-timeout", 2*time.Minute, "time limit of a tool call")
 	intVar(whole, &f.mcpCalls, "mcp-calls", "", 16, 1, 10000, "maximum tool calls that the server makes for one response of /v1/responses")
 	bytesVar(whole, &f.mcpResult, "mcp-result-size", "maximum size of a tool's result that the model of a response is shown, 256Ki at most (default: 64Ki)")
+	f.web.define(whole)
 	bytesVar(whole, &f.bodyLimit, "max-body", fmt.Sprintf("maximum bytes of a request body (default: %d per token of the longest context, as --ctx-size has it, plus 1Mi)", fleet.BodyTokenBytes))
 
 	f.template.define(each)

@@ -25,7 +25,7 @@ func newServe() *serveFlags {
 func TestFlagsAreSorted(t *testing.T) {
 	values := []string{
 		"2", "on", "none", "256:i16,*:q8_0", "a=int:1", "5+1", "q8_0", "mean", "0xf", "0-1", "linear", "debug", "mapped",
-		"top_k", "k", "1s", "{}", "high", "off", "layers", "low", "true", "exact", "1", "0.25", "0", "16",
+		"top_k", "k", "1s", "{}", "high", "off", "layers", "low", "true", "exact", "1", "0.25", "0", "16", "brave",
 	}
 	var f serveFlags
 	set := func(name string) *pflag.FlagSet { return pflag.NewFlagSet(name, pflag.ContinueOnError) }

@@ -22,7 +22,7 @@ var layers = []string{
 	"grammar/jsonschema",
 	"grammar/gbnf grammar/lark",
 	"gguf safetensors mem machine tokenizer chat constrain draft sched kernel diskcache demo media/document media/picture media/sound models persona ranks server/batch server/fetch server/oidc server/page server/quota server/reply",
-	"convert/hf mcp quant server/field",
+	"convert/hf mcp quant server/field server/web",
 	"convert/vocab form hub internal/mutate kvcache measure media/prepare model/nn sample scratch scripted server/history server/oidc/oidctest stream synth",
 	"convert/lang generate model/arch model/projector",
 	"model",

@@ -74,10 +74,22 @@ func New(from, dir string) (*Fetcher, error) {
 			if len(via) > maxRedirects {
 				return fmt.Errorf("more than %d redirects", maxRedirects)
 			}
+			if within, ok := r.Context().Value(withinKey{}).(func(*url.URL) error); ok {
+				if err := within(r.URL); err != nil {
+					return err
+				}
+			}
 			return f.allowed(r.URL)
 		},
 	}
 	return f, nil
+}
+
+type withinKey struct{}
+
+// Within has Fetch ask about all that a URL redirects to, beside what may be asked anyway.
+func Within(ctx context.Context, allowed func(*url.URL) error) context.Context {
+	return context.WithValue(ctx, withinKey{}, allowed)
 }
 
 // Close releases the folder.

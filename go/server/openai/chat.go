@@ -32,6 +32,8 @@ func NewChatQuery(m *ask.Model) *chatQuery {
 
 func (q *chatQuery) Fields() []field.Field {
 	return append(append(q.Options.Fields(), q.Conversation.Fields()...),
+		field.Input("web_search_options", ask.Neutral{Is: nil, Ok: func(v any) bool { return v == nil },
+			Want: "null: a response (/v1/responses) may have the tool web_search"}, "A search of the web."),
 		field.Setting("modalities", ask.Neutral{Is: []string{"text"},
 			Ok: func(v any) bool { a, ok := v.([]any); return ok && len(a) == 1 && a[0] == "text" }, Want: `["text"]`},
 			"What the answer is made of."),

@@ -50,18 +50,23 @@ type responsesQuery struct {
 	fresh    *responsesQuery // as it was before its prompt was made
 
 	limits   ToolLimits
-	maxCalls int // of MCP tools, -1: those of the limits
+	maxCalls int // of tools of the server, -1: those of the limits
 	calls    int // that were made
-	log      func(it *mcpItem, took time.Duration, err error)
+	log      func(it calledItem, took time.Duration, err error)
 }
 
 func (s *API) newResponsesQuery(m *ask.Model) *responsesQuery {
 	q := &responsesQuery{Options: ask.NewOptions(m), Conversation: ask.NewConversation(), stored: s.Stored, store: true,
 		truncation: "disabled"}
 	q.offered.to, q.text.form = &q.Tools, &q.Form
-	q.offered.mcp, q.limits, q.maxCalls = s.Tools, s.Limits, -1
-	q.log = func(it *mcpItem, took time.Duration, err error) {
-		s.Host.Log.Info().Str("tool", it.Name).Str("mcp_server", it.Label).Dur("took_ms", took).Err(err).Msg("called a tool")
+	q.offered.mcp, q.offered.web, q.limits, q.maxCalls = s.Tools, s.Web, s.Limits, -1
+	q.log = func(it calledItem, took time.Duration, err error) {
+		tool, server := it.named()
+		e := s.Host.Log.Info().Str("tool", tool)
+		if server != "" {
+			e = e.Str("mcp_server", server)
+		}
+		e.Dur("took_ms", took).Err(err).Msg("called a tool")
 	}
 	return ask.Filled(m, q)
 }
@@ -83,7 +88,7 @@ func (q *responsesQuery) Fields() []field.Field {
 		field.Input("safety_identifier", field.Text(&q.safety), "Kept with the response."),
 		field.Input("service_tier", field.Text(new(string)), "Accepted; without effect."),
 		field.Input("max_tool_calls", field.Integer(&q.maxCalls, 0, math.MaxInt32),
-			"Calls of MCP tools at most, within the server's own limit. After them the model has only the other tools."),
+			"Calls of tools of the server at most, within its own limit. After them the model has only the other tools."),
 		field.Input("top_logprobs", field.Integer(&q.topLogprobs, 0, ask.MaxProbs),
 			"Send log-probabilities with so many of the likeliest tokens too."),
 		field.Input("stream_options", field.Object{}, "Accepted; without effect."),
@@ -104,9 +109,9 @@ func (q *responsesQuery) input() []field.Field {
 		field.Input("previous_response_id", field.Text(&q.previousID), "Go on after this response, which is stored."),
 		field.Input("tools", &q.offered, "Tools that the model may call: functions, custom tools, whose input is a text, "+
 			"and namespaces of both, which the client calls; and MCP servers of the server's configuration, whose tools the "+
-			"server calls: {\"type\": \"mcp\", \"server_label\": \"wiki\", \"require_approval\": \"never\"}. Tools that OpenAI "+
-			"runs and Codex always offers are ignored."),
-		field.Input("tool_choice", choiceOf{&q.Choice, &q.shownChoice},
+			"server calls: {\"type\": \"mcp\", \"server_label\": \"wiki\", \"require_approval\": \"never\"}; and web_search and "+
+			"web_fetch, where the server has them. Other tools that OpenAI runs and Codex always offers are ignored."),
+		field.Input("tool_choice", choiceOf{&q.Choice, &q.shownChoice, &q.offered},
 			"Which of them: none, auto, required, {\"type\": \"function\", \"name\": \"get_time\"}, or allowed_tools with "+
 				"some of them."),
 		field.Setting("parallel_tool_calls", field.Boolean(&q.Parallel), "Whether one answer may have several calls."),
@@ -123,13 +128,20 @@ func (q *responsesQuery) input() []field.Field {
 type choiceOf struct {
 	to    *ask.ToolChoice
 	shown *jsontext.Value
+	tools *responseTools
 }
 
 func (c choiceOf) Take(r *field.Reader) error {
-	from := r.Offset()
-	err := c.to.Take(r)
-	*c.shown = slices.Clone(r.Since(from))
-	return err
+	v, err := r.Raw()
+	if err != nil {
+		return err
+	}
+	*c.shown = slices.Clone(v)
+	if c.tools.chosenWeb(v) {
+		c.to.Mode, c.to.Names = "required", []string{searchName}
+		return nil
+	}
+	return c.to.Take(field.NewReader(v))
 }
 
 func (c choiceOf) Value() any           { return nil }

@@ -15,20 +15,9 @@ const (
 	heldBytes   = 4  // for each byte of a result: its item, the JSON of that, and the conversation of the next pass
 )
 
-// told returns the text of an item that the model is told, nil: there is none but a short one of the server's own.
-func (it *mcpItem) told() *string {
-	switch {
-	case it.Output != nil:
-		return it.Output
-	case it.Error != nil && len(it.Error.Content) > 0:
-		return &it.Error.Content[0].Text
-	}
-	return nil
-}
-
 // fit cuts the result of a call to its share of the room in the context: what is left to the answer is not shared, and the
 // rest is, evenly, by the calls that are still to be made before the model goes on, this one included.
-func (f *responsesFormat) fit(ctx context.Context, it *mcpItem, calls int, first bool) {
+func (f *responsesFormat) fit(ctx context.Context, it calledItem, calls int, first bool) {
 	text := it.told()
 	if text == nil {
 		return

@@ -89,6 +89,7 @@ const (
 	statusIncomplete = "incomplete"
 	statusFailed     = "failed"
 	statusStopped    = "cancelled"
+	statusSearching  = "searching" // of calls that search the web
 )
 
 func (r response) running() bool { return r.Status == statusInProgress || r.ending }
@@ -145,7 +146,7 @@ type responseEvent struct {
 	ItemID    string        `json:"item_id,omitempty"`
 	Content   *int          `json:"content_index,omitzero"`
 	Summary   *int          `json:"summary_index,omitzero"`
-	Item      any           `json:"item,omitzero"` // *outputItem or *mcpItem
+	Item      any           `json:"item,omitzero"` // *outputItem or a calledItem
 	Part      *outputPart   `json:"part,omitzero"`
 	Delta     *string       `json:"delta,omitzero"`
 	Text      *string       `json:"text,omitzero"`
@@ -226,7 +227,7 @@ func (f *responsesFormat) Whole(answers []answer.Answer) any {
 			status = statusAt(&got.Ending)
 		}
 		id := f.newItemID(b)
-		if it := f.mcpOf(b, id); it != nil {
+		if it := f.calledOf(b, id); it != nil {
 			_ = f.written(nil, it, status)
 		} else {
 			f.keep(f.item(b, id, status))
@@ -249,6 +250,8 @@ func (f *responsesFormat) newItemID(b *answer.Block) string {
 			return "mcpr_" + answer.NewID()
 		} else if f.tool(b).server != nil {
 			return "mcp_" + answer.NewID()
+		} else if f.tool(b).web != nil {
+			return "ws_" + answer.NewID()
 		}
 		return "fc_" + answer.NewID()
 	}
@@ -454,7 +457,7 @@ func (f *responsesFormat) kinds() (text, part string) {
 		return "output_text", "content_part"
 	case f.block.Kind == answer.CallBlock && f.tool(f.block).custom:
 		return "custom_tool_call_input", ""
-	case f.asks(f.block):
+	case f.asks(f.block), f.block.Kind == answer.CallBlock && f.tool(f.block).web != nil:
 		return "", "" // it is sent whole
 	case f.block.Kind == answer.CallBlock && f.tool(f.block).server != nil:
 		return "mcp_call_arguments", ""
@@ -469,13 +472,14 @@ func (f *responsesFormat) kinds() (text, part string) {
 // Open begins the item of a block.
 func (f *responsesFormat) Open(s *reply.Stream, b *answer.Block) error {
 	f.block, f.itemID, f.input = b, f.newItemID(b), customText{}
-	if it := f.mcpOf(b, f.itemID); it != nil {
+	if it := f.calledOf(b, f.itemID); it != nil {
 		at := len(f.body.Output)
+		_, kind, status := it.about()
 		err := f.send(s, responseEvent{Type: "response.output_item.added", Output: &at, Item: it})
-		if err != nil || it.Type != "mcp_call" {
+		if err != nil || status != statusInProgress { // it asks for an approval
 			return err
 		}
-		return f.about(s, at, it, "mcp_call.in_progress")
+		return f.about(s, at, it, kind+"."+status)
 	}
 	e := f.at("output_item.added")
 	item := f.item(f.block, f.itemID, statusInProgress)
@@ -535,7 +539,7 @@ func (f *responsesFormat) Close(s *reply.Stream, b *answer.Block, end *answer.En
 	switch kind {
 	case "", "mcp_call_arguments":
 		f.block = nil
-		it := f.mcpOf(b, f.itemID)
+		it := f.calledOf(b, f.itemID)
 		if done.Arguments = &text; kind != "" {
 			if err := f.send(s, done); err != nil {
 				return err

@@ -39,9 +39,10 @@ type responseItem struct {
 	Approve    *bool          `json:"approve"`
 	Reason     string         `json:"reason"`
 	Error      jsontext.Value `json:"error"`
+	Action     jsontext.Value `json:"action"`
 
 	parts  []chat.Part // of the content, output or summary
-	result string      // of a call of an MCP tool, as the model is told it
+	result string      // of a call of a tool of the server, as the model is told it
 }
 
 // responseItems are the input of a response.
@@ -83,7 +84,7 @@ func (l *responseItems) Schema() field.Schema {
 // hostedItems are what OpenAI's own tools leave in a conversation. They say nothing to
 // another model.
 var hostedItems = []string{
-	"web_search_call", "file_search_call", "image_generation_call", "code_interpreter_call", "computer_call",
+	"file_search_call", "image_generation_call", "code_interpreter_call", "computer_call",
 	"computer_call_output",
 	"local_shell_call", "local_shell_call_output", "shell_call", "shell_call_output", "apply_patch_call",
 	"apply_patch_call_output",
@@ -151,6 +152,10 @@ func readItem(v jsontext.Value) (it responseItem, err error) {
 			return it, missing("id")
 		}
 		if it.result, err = it.called(); err != nil {
+			return it, err
+		}
+	case "web_search_call":
+		if err := it.readWebItem(it.Action); err != nil {
 			return it, err
 		}
 	case "mcp_approval_response":

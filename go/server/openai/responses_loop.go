@@ -15,19 +15,22 @@ import (
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
-// A pendingCall is a call of an MCP tool that the model has written.
+// A pendingCall is a call of a tool of the server that the model has written.
 type pendingCall struct {
 	at   int // in the output
-	item mcpItem
+	item calledItem
 }
 
-// mcpOf returns the item of a block that calls an MCP tool, nil for other blocks.
-func (f *responsesFormat) mcpOf(b *answer.Block, id string) *mcpItem {
+// calledOf returns the item of a block that calls a tool of the server, nil for other blocks.
+func (f *responsesFormat) calledOf(b *answer.Block, id string) calledItem {
 	tool := f.q.offered.names[b.Name]
-	if b.Kind != answer.CallBlock || tool.server == nil {
+	if b.Kind != answer.CallBlock || !tool.served() {
 		return nil
 	}
 	text := b.Text.String()
+	if tool.web != nil {
+		return f.newWebItem(id, tool, text)
+	}
 	it := &mcpItem{ID: id, Type: "mcp_call", Status: statusInProgress, Label: tool.namespace, Name: tool.name,
 		Arguments: &text}
 	if f.asks(b) {
@@ -42,23 +45,19 @@ func (f *responsesFormat) asks(b *answer.Block) bool {
 	return b.Kind == answer.CallBlock && tool.server != nil && tool.server.asks(tool.offer)
 }
 
-// written takes the complete item of a block that calls an MCP tool. A call that is to be made stays open.
-func (f *responsesFormat) written(s *reply.Stream, it *mcpItem, status string) error {
+// written takes the complete item of a block that calls a tool of the server. A call that is to be made stays open.
+func (f *responsesFormat) written(s *reply.Stream, it calledItem, status string) error {
 	at := len(f.body.Output)
-	if it.Type == "mcp_call" && status == statusCompleted {
-		f.pending = append(f.pending, pendingCall{at, *it})
+	if it.waits(status) {
+		f.pending = append(f.pending, pendingCall{at, it})
 		return f.place(at, it)
 	}
-	if it.Type == "mcp_call" {
-		it.Status = statusIncomplete
-	} else if status == statusCompleted {
-		f.handsOver = true
-	}
+	f.handsOver = f.handsOver || status == statusCompleted // it needs an approval
 	return f.done(s, at, it)
 }
 
 // place puts an item into the output, in place of what is there.
-func (f *responsesFormat) place(at int, it *mcpItem) error {
+func (f *responsesFormat) place(at int, it calledItem) error {
 	raw, err := reply.Encode(it)
 	if err != nil {
 		return err
@@ -66,12 +65,13 @@ func (f *responsesFormat) place(at int, it *mcpItem) error {
 	if at == len(f.body.Output) {
 		f.body.Output = append(f.body.Output, history.Item{})
 	}
-	f.body.Output[at] = history.Item{ID: it.ID, Raw: raw}
+	id, _, _ := it.about()
+	f.body.Output[at] = history.Item{ID: id, Raw: raw}
 	return nil
 }
 
 // done ends an item.
-func (f *responsesFormat) done(s *reply.Stream, at int, it *mcpItem) error {
+func (f *responsesFormat) done(s *reply.Stream, at int, it calledItem) error {
 	if err := f.place(at, it); err != nil {
 		return err
 	}
@@ -79,8 +79,9 @@ func (f *responsesFormat) done(s *reply.Stream, at int, it *mcpItem) error {
 }
 
 // about sends an event about an item.
-func (f *responsesFormat) about(s *reply.Stream, at int, it *mcpItem, kind string) error {
-	return f.send(s, responseEvent{Type: "response." + kind, Output: &at, ItemID: it.ID})
+func (f *responsesFormat) about(s *reply.Stream, at int, it calledItem, kind string) error {
+	id, _, _ := it.about()
+	return f.send(s, responseEvent{Type: "response." + kind, Output: &at, ItemID: id})
 }
 
 // prepared sends the lists of tools.
@@ -109,15 +110,16 @@ func (f *responsesFormat) opens(s *reply.Stream) error {
 	if err := f.begin(s); err != nil {
 		return err
 	}
-	for _, it := range f.q.approved {
+	for i := range f.q.approved {
+		it := &f.q.approved[i]
 		at := len(f.body.Output)
-		if err := f.send(s, responseEvent{Type: "response.output_item.added", Output: &at, Item: &it}); err != nil {
+		if err := f.send(s, responseEvent{Type: "response.output_item.added", Output: &at, Item: it}); err != nil {
 			return err
 		}
-		if err := f.about(s, at, &it, "mcp_call.in_progress"); err != nil {
+		if err := f.about(s, at, it, "mcp_call.in_progress"); err != nil {
 			return err
 		}
-		if err := f.place(at, &it); err != nil {
+		if err := f.place(at, it); err != nil {
 			return err
 		}
 		f.pending = append(f.pending, pendingCall{at, it})
@@ -151,10 +153,15 @@ func (f *responsesFormat) Next(ctx context.Context, s *reply.Stream) (*answer.Ge
 	f.pending = nil
 	for i := range pending {
 		p := &pending[i]
+		if _, kind, status := p.item.about(); status == statusSearching {
+			if err := f.about(s, p.at, p.item, kind+"."+status); err != nil {
+				return nil, err
+			}
+		}
 		err := f.waits(ctx, s, func() error {
-			err := f.q.run(ctx, &p.item)
+			err := f.q.run(ctx, p.item)
 			if err == nil {
-				f.fit(ctx, &p.item, len(pending)-i, first)
+				f.fit(ctx, p.item, len(pending)-i, first)
 			}
 			return err
 		})
@@ -196,10 +203,12 @@ func (f *responsesFormat) Next(ctx context.Context, s *reply.Stream) (*answer.Ge
 
 // answered ends the item of a call.
 func (f *responsesFormat) answered(s *reply.Stream, p *pendingCall) error {
-	if err := f.about(s, p.at, &p.item, "mcp_call."+p.item.Status); err != nil {
-		return err
+	if _, kind, status := p.item.about(); kind == "mcp_call" || status == statusCompleted { // others have no event
+		if err := f.about(s, p.at, p.item, kind+"."+status); err != nil {
+			return err
+		}
 	}
-	return f.done(s, p.at, &p.item)
+	return f.done(s, p.at, p.item)
 }
 
 // unanswered ends the items of calls whose response was cancelled: of the first, which was being made, and of those after it.
@@ -316,7 +325,7 @@ func (q *responsesQuery) length() int {
 func (q *responsesQuery) withoutServers() {
 	names := []string{}
 	for name, t := range q.offered.names {
-		if t.server == nil && (q.Choice.Names == nil ||
+		if !t.served() && (q.Choice.Names == nil ||
 			slices.ContainsFunc(q.Choice.Names, func(n string) bool { return q.offered.full(n) == name })) {
 			names = append(names, name)
 		}

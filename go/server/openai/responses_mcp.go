@@ -3,16 +3,12 @@ package openai
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/quern-llm/quern/go/chat"
-	"github.com/quern-llm/quern/go/engine"
-	"github.com/quern-llm/quern/go/internal/panics"
 	"github.com/quern-llm/quern/go/mcp"
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
@@ -27,13 +23,6 @@ type Tools interface {
 	// Answer returns what a tool answers to the JSON of its arguments, of bounded length, and whether it failed. The error
 	// is of the connection.
 	Answer(ctx context.Context, key, arguments string) (content chat.Content, failed bool, err error)
-}
-
-// ToolLimits bound the calls of tools that the server makes for one response.
-type ToolLimits struct {
-	Calls  int           // the most of a response
-	Time   time.Duration // the most that one takes
-	Result int           // the most bytes of a result that the model is shown
 }
 
 // An mcpServer is a tool of the type mcp: an MCP server whose tools the model calls, and the server for it.
@@ -175,7 +164,7 @@ func (l *responseTools) addServer(v jsontext.Value) error {
 	if err := allowed.read(in.Allowed); err != nil {
 		return field.Within("allowed_tools", err)
 	}
-	l.servers = append(l.servers, s)
+	l.servers, l.calls = append(l.servers, s), true
 	for i := range offers {
 		o := &offers[i]
 		if !allowed.has(o) {
@@ -203,15 +192,6 @@ func (l *responseTools) server(label string) *mcpServer {
 		}
 	}
 	return nil
-}
-
-// mayCall refuses requests of batches, and those that a page of another origin may have sent.
-func mayCall(req *answer.Request) error {
-	if req.Caller.Background { // whose requests are sent again after the server has ended, and calls would be made again
-		return reply.Invalid("tools", "a request of a batch may not have tools of the type mcp, which would be called again "+
-			"whenever it is sent again")
-	}
-	return req.MayCallTools("have tools called", ", since it has tools of the type mcp")
 }
 
 // An mcpItem is an item of the output about an MCP server.
@@ -274,72 +254,49 @@ func (it *mcpItem) fail(why string) {
 	it.Error = &mcpError{Type: "mcp_protocol_error", Code: codeInternal, Message: why}
 }
 
-// run makes the call of an item. What goes wrong is for the model; the error is of a context that has ended.
-func (q *responsesQuery) run(ctx context.Context, it *mcpItem) error {
-	fail := it.fail
-	if q.calls >= q.mostCalls() {
-		fail(fmt.Sprintf("not called: the response has had its %d calls", q.mostCalls()))
-		return nil
+func (it *mcpItem) about() (id, kind, status string) { return it.ID, it.Type, it.Status }
+func (it *mcpItem) named() (tool, server string)     { return it.Name, it.Label }
+
+// lost is what the model is told where the connection fails: what the server says of that, or wrote last, is the operator's.
+func (it *mcpItem) lost() string {
+	return "the MCP server cannot be reached, or has ended the connection"
+}
+
+func (it *mcpItem) waits(status string) bool {
+	if it.Type == "mcp_call" && status != statusCompleted {
+		it.Status = statusIncomplete
 	}
+	return it.Type == "mcp_call" && status == statusCompleted
+}
+
+func (it *mcpItem) offered(q *responsesQuery) bool {
 	tool := q.offered.names[ask.FlatName(it.Label, it.Name)]
-	if tool.offer == nil || tool.server.label != it.Label {
-		fail("not called: it is not among the tools of this response")
-		return nil
+	return tool.offer != nil && tool.server.label == it.Label
+}
+
+func (it *mcpItem) call(ctx context.Context, q *responsesQuery) (text string, failed bool, err error) {
+	key := q.offered.names[ask.FlatName(it.Label, it.Name)].offer.Key
+	content, failed, err := q.offered.mcp.Answer(ctx, key, *it.Arguments)
+	return content.Named(), failed, err
+}
+
+func (it *mcpItem) ends(text string, failed bool) {
+	it.Status, it.Output = statusCompleted, &text
+	if failed {
+		it.Status, it.Output = statusFailed, nil
+		it.Error = &mcpError{Type: "mcp_tool_execution_error", Content: []outputPart{{Type: "text", Text: text}}}
 	}
-	if late(ctx) {
-		fail("not called: the request's time is over")
-		return nil
-	}
-	q.calls++
-	limited, cancel := context.WithTimeout(ctx, q.limits.Time)
-	defer cancel()
-	begun := time.Now()
-	var content chat.Content
-	failed := false
-	err := panics.Catch(func() (err error) {
-		content, failed, err = q.offered.mcp.Answer(limited, tool.offer.Key, *it.Arguments)
-		return err
-	})
-	q.log(it, time.Since(begun), err)
+}
+
+// told returns the text of an item that the model is told, nil: there is none but a short one of the server's own.
+func (it *mcpItem) told() *string {
 	switch {
-	case err != nil && late(ctx):
-		fail("no answer before the request's time was over")
-	case ctx.Err() != nil && !late(ctx):
-		return ask.Ended(ctx)
-	case err != nil && limited.Err() != nil:
-		fail(fmt.Sprintf("no answer in %v", q.limits.Time))
-	case err != nil:
-		// What a server that cannot be reached says of it, or wrote last, is the operator's: it is in the log.
-		fail("the MCP server cannot be reached, or has ended the connection")
-	case failed:
-		it.Status = statusFailed
-		it.Error = &mcpError{Type: "mcp_tool_execution_error",
-			Content: []outputPart{{Type: "text", Text: cutResult(content.Named(), q.limits.Result)}}}
-	default:
-		text := cutResult(content.Named(), q.limits.Result)
-		it.Status, it.Output = statusCompleted, &text
+	case it.Output != nil:
+		return it.Output
+	case it.Error != nil && len(it.Error.Content) > 0:
+		return &it.Error.Content[0].Text
 	}
 	return nil
-}
-
-// late reports whether a context has ended at the deadline of its request.
-func late(ctx context.Context) bool { return errors.Is(context.Cause(ctx), engine.ErrDeadline) }
-
-// cutResult returns a result of at most n bytes, and says so where it had more.
-func cutResult(text string, n int) string {
-	if len(text) <= n {
-		return text
-	}
-	text = head(text, n)
-	return fmt.Sprintf("%s\n(cut after %d bytes)", text, len(text))
-}
-
-// mostCalls is how many calls the response may have.
-func (q *responsesQuery) mostCalls() int {
-	if q.maxCalls < 0 {
-		return q.limits.Calls
-	}
-	return min(q.maxCalls, q.limits.Calls)
 }
 
 // load reads the conversation: what is stored of it, and what is given.
@@ -440,7 +397,7 @@ func (q *responsesQuery) prepare() error {
 			q.lists = append(q.lists, s.listItem())
 		}
 	}
-	if q.mostCalls() <= 0 && len(q.offered.servers) > 0 {
+	if q.mostCalls() <= 0 && q.offered.calls {
 		q.withoutServers()
 	}
 	return nil
@@ -468,6 +425,11 @@ func converse(t *ask.Transcript, items []responseItem) {
 				text = "error: the call was not made"
 			}
 			t.Result(asked.ID, chat.Part{Text: text})
+		case "web_search_call":
+			if it.Name != "" {
+				t.Call(it.ID, it.Name, it.Arguments)
+				t.Result(it.ID, chat.Part{Text: it.result})
+			}
 		case "mcp_call":
 			if it.ApprovalID != "" && decided[it.ApprovalID] {
 				continue

@@ -28,7 +28,7 @@ func (s *API) createResponse(req *answer.Request) error {
 	if err := q.recall(req); err != nil {
 		return err
 	}
-	if len(q.offered.servers) > 0 {
+	if q.offered.calls {
 		if err := mayCall(req); err != nil {
 			return err
 		}

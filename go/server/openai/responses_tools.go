@@ -20,7 +20,9 @@ type responseTools struct {
 	names   map[string]responseTool // by the names that the model is given
 	raw     jsontext.Value          // as they were sent
 	mcp     Tools                   // nil: there are none
+	web     Web
 	servers []*mcpServer
+	calls   bool // some are called by the server
 }
 
 type responseTool struct {
@@ -28,16 +30,20 @@ type responseTool struct {
 	custom          bool
 	server          *mcpServer // whose tool it is, which the server calls; nil: the client does
 	offer           *mcp.Offer // as that has it
+	web             *webTool   // of which it is a function, which the server calls; nil: of none
 }
+
+// served reports whether the server makes the calls of the tool.
+func (t *responseTool) served() bool { return t.server != nil || t.web != nil }
 
 // hostedTools are tools that OpenAI runs and that Codex offers to every model. They are
 // not offered to this one.
-var hostedTools = []string{"web_search", "web_search_preview", "image_generation", "tool_search"}
+var hostedTools = []string{"image_generation", "tool_search"}
 
 func (l *responseTools) Take(r *field.Reader) error {
 	from := r.Offset()
 	*l.to = ask.Tools{}
-	l.names, l.servers = map[string]responseTool{}, nil
+	l.names, l.servers, l.calls = map[string]responseTool{}, nil, false
 	err := r.Elements("an array of tools", func(i int) error {
 		v, err := r.Raw()
 		if err == nil {
@@ -84,11 +90,13 @@ func (l *responseTools) add(v jsontext.Value, namespace string) error {
 		}))
 	case in.Type == "mcp" && namespace == "":
 		return l.addServer(v)
+	case (slices.Contains(webTypes, in.Type) || in.Type == readType) && namespace == "":
+		return l.addWeb(in.Type, v)
 	case in.Type == "custom", in.Type == "function":
 	case slices.Contains(hostedTools, in.Type):
 		return nil
 	default:
-		return reply.Bad("type: %s is not a tool that can be called here, want function, custom, namespace or mcp",
+		return reply.Bad("type: %s is not a tool that can be called here, want function, custom, namespace, mcp, web_search or web_fetch",
 			field.Quote(in.Type))
 	}
 	if len(in.Parameters) > 0 && in.Parameters.Kind() == 'n' {

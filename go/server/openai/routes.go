@@ -23,6 +23,7 @@ type API struct {
 	Tunable func(req *answer.Request, name string) (batch.Base, error)
 	// Tools are called for responses that name their MCP servers; nil: there are none.
 	Tools  Tools
+	Web    Web // for responses that have web_search
 	Limits ToolLimits
 }
 
@@ -97,7 +98,7 @@ func (s *API) Routes() []answer.Route {
 		}, {
 			Method: http.MethodPost, Paths: []string{"/v1/responses/:id/cancel", "/responses/:id/cancel"}, Always: true,
 			Dialect: Dialect{},
-			Handle:  s.cancelResponse, Summary: "Cancel a response that runs in the background", Params: answer.PathID,
+			Handle:  s.cancelResponse, Summary: "Cancel a response that runs", Params: answer.PathID,
 			Answer: response{},
 		}, {
 			Method: http.MethodGet, Paths: []string{"/v1/responses/:id/input_items", "/responses/:id/input_items"}, Always: true,

@@ -1,0 +1,34 @@
+package web
+
+import (
+	"context"
+	"net/url"
+	"strings"
+
+	"github.com/quern-llm/quern/go/media/document"
+	"github.com/quern-llm/quern/go/server/fetch"
+)
+
+// Pages reads pages of the web. What it may ask is the fetcher's to know.
+type Pages struct{ fetcher *fetch.Fetcher }
+
+// ReadPages returns what reads the pages that a fetcher gets.
+func ReadPages(f *fetch.Fetcher) *Pages { return &Pages{f} }
+
+// Limits of a page, beside those of the fetcher.
+var pageLimits = document.Limits{Unpacked: 64 << 20, Text: 4 << 20, Pages: 500}
+
+// Read returns the text of a page: of HTML, a text, a PDF or a DOCX. allowed is asked about all that the page redirects to,
+// too. Errors are for who asked, and tell nothing of what else is there.
+func (p *Pages) Read(ctx context.Context, address string, allowed func(*url.URL) error) (string, error) {
+	file, err := p.fetcher.Fetch(fetch.Within(ctx, allowed), address, true)
+	if err != nil {
+		return "", err
+	}
+	// Its name says nothing that its type does not.
+	page, err := document.Read(ctx, document.File{Data: file.Data, Type: file.Type}, pageLimits)
+	if err != nil {
+		return "", err
+	}
+	return strings.Join(page.Pages, "\n\n"), nil
+}
