@@ -73,7 +73,7 @@ func (e *Engine) OpenAdapter(path string) (*Adapter, error) {
 func (e *Engine) readAdapter(path string) (*model.Adapter, error) {
 	leave := e.device.enter()
 	defer leave()
-	return e.model.OpenAdapter(path, model.Options{Pack: e.device.pack, Budget: e.device.budget})
+	return e.model.OpenAdapter(path, model.Options{Pack: e.device.pack, Turn: e.device.compute, Budget: e.device.budget})
 }
 
 // attach gives an adapter a number and makes it available to passes.

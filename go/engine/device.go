@@ -268,6 +268,11 @@ func (d *Device) pack(dst kernel.Matrix, first int, src kernel.Matrix) error {
 	return d.inTurn(func() error { return d.pool.PackInto(dst, first, src) })
 }
 
+// compute has do compute something beside kernels, with as many threads as these have. Other engines may take a turn before it.
+func (d *Device) compute(do func(threads int) error) error {
+	return d.inTurn(func() error { return do(d.pool.Threads()) })
+}
+
 // PackFile writes the model in f to out as a packed file, which can be mapped or streamed, until the end of ctx. progress,
 // unless nil, is called with the number of bytes read so far.
 func (d *Device) PackFile(ctx context.Context, out io.Writer, f *model.File, progress func(done, total uint64)) (int64, error) {

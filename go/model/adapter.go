@@ -103,6 +103,7 @@ func (a *Adapter) load(m *Model, f *File, o Options) error {
 	}
 	rest := a.region.Bytes()
 	var g gained // of the pair that comes now: several matrices may be of its tensor
+	defer func() { g.close() }()
 	for _, c := range all {
 		l := kernel.LowRank{Scale: 1}
 		if alpha != 0 {
@@ -110,6 +111,7 @@ func (a *Adapter) load(m *Model, f *File, o Options) error {
 		}
 		if a.magnitudes {
 			if g.of != c.b.t {
+				g.close()
 				if g, err = m.gained(c.pair, l.Scale, o); err != nil {
 					return err
 				}

@@ -51,7 +51,9 @@ func ParseResidency(s string) (Residency, error) {
 
 // Options say how to load.
 type Options struct {
-	Pack      func(dst kernel.Matrix, first int, src kernel.Matrix) error // as kernel.Pool's PackInto, which it may be
+	Pack func(dst kernel.Matrix, first int, src kernel.Matrix) error // as kernel.Pool's PackInto, which it may be
+	// Turn calls do when the caller may compute with so many threads for some milliseconds; nil: at once, with all CPUs.
+	Turn      func(do func(threads int) error) error
 	Budget    *mem.Budget
 	Nodes     []int // the NUMA nodes of the places that packed weights are divided over, -1 if unknown; nil: one place
 	Residency Residency

@@ -35,21 +35,53 @@ const lengthRows = 32
 // lengths puts the length of each row into to, one of each row of W. It does not depend on the threads.
 func (x *turned) lengths(to []float32, threads int) error {
 	some := min(max((len(to)+threads-1)/max(threads, 1), lengthRows), len(to))
-	return panics.Each((len(to)+some-1)/some, func(k int) error {
-		end := min((k+1)*some, len(to))
+	return x.lengthsOf(to, 0, len(to), some)
+}
+
+// lengthsOf is lengths of the rows from .. to, by a thread for each so many of them.
+func (x *turned) lengthsOf(all []float32, from, to, some int) error {
+	return panics.Each((to-from+some-1)/some, func(k int) error {
+		at, end := from+k*some, min(from+(k+1)*some, to)
 		width := kernel.RowBytes(typeOf(x.t), int(x.t.Dims[0]))
 		each := max(droppedBytes/width, 1)
-		for from := k * some; from < end; from += each {
-			rows := min(each, end-from)
-			if err := x.measure(to, from, from+rows); err != nil {
+		for ; at < end; at += each {
+			rows := min(each, end-at)
+			if err := x.measure(all, at, at+rows); err != nil {
 				return err
 			}
 			if x.file != nil {
-				x.file.Drop(x.t, from*width, rows*width)
+				x.file.Drop(x.t, at*width, rows*width)
 			}
 		}
 		return nil
 	})
+}
+
+// turnWork is about how many multiply-adds of a thread a turn has: some milliseconds.
+const turnWork = 1 << 23
+
+// lengthsInTurns is lengths some rows at a time, between which others have their turns. It ends early with the context's error.
+func (x *turned) lengthsInTurns(to []float32, o Options) error {
+	turn := o.Turn
+	if turn == nil {
+		turn = func(do func(threads int) error) error { return do(runtime.GOMAXPROCS(0)) }
+	}
+	each := max(turnWork/(int(x.t.Dims[0])*(x.rank+1)), 1)
+	for from := 0; from < len(to); {
+		if o.Until != nil && o.Until.Err() != nil {
+			return o.Until.Err()
+		}
+		err := turn(func(threads int) error {
+			end := min(from+each*max(threads, 1), len(to))
+			err := x.lengthsOf(to, from, end, each)
+			from = end
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // droppedBytes is how much of a tensor is read before its pages are released.
@@ -135,47 +167,71 @@ func (m *matrix) measurable(w *weights) error {
 type gained struct {
 	of        *gguf.Tensor // its B
 	share, by []float32    // see gains
+	room      *loan        // that these are in, until close
+}
+
+func (g *gained) close() {
+	if g.room != nil {
+		g.room.Close()
+		g.room = nil
+	}
 }
 
 // gained measures the rows that a pair makes of its tensor of the model, which is read.
-func (m *Model) gained(p pair, scale float32, o Options) (g gained, err error) {
-	if o.Until != nil && o.Until.Err() != nil {
-		return g, o.Until.Err()
-	}
+func (m *Model) gained(p pair, scale float32, o Options) (gained, error) {
 	x := turned{rank: p.rank, scale: scale}
 	if m.Residency != Mapped {
 		x.file = m.file
-	}
-	var magnitude []float32
-	for _, c := range []struct {
-		to *[]float32
-		t  *gguf.Tensor
-	}{{&x.a, p.a}, {&x.b, p.b}, {&magnitude, p.m}} {
-		if *c.to, err = floats(c.t); err != nil {
-			return g, err
-		}
 	}
 	var ok bool
 	if x.t, ok = m.weights.f.Tensor(p.tensor); !ok {
 		x.t, _ = m.weights.f.Tensor(embeddingName) // see corrected
 	}
-	return x.gained(p, magnitude)
+	return x.gained(p, o)
 }
 
-// gained returns what the rows get, whose pair has these magnitudes.
-func (x *turned) gained(p pair, magnitude []float32) (g gained, err error) {
-	n := len(magnitude)
-	all := make([]float32, 3*n)
-	length := all[2*n:]
-	if err := x.lengths(length, runtime.GOMAXPROCS(0)); err != nil {
+// gained returns what the rows get by a pair. It is to be closed.
+func (x *turned) gained(p pair, o Options) (g gained, err error) {
+	n := int(p.m.Elems())
+	room, err := o.borrow("lengths of rows", 4*(p.a.Elems()+p.b.Elems()+4*uint64(n)))
+	if err != nil {
 		return g, err
 	}
-	g = gained{p.b, all[:n:n], all[n : 2*n : 2*n]}
+	g.of, g.room = p.b, room
+	defer func() {
+		if err != nil {
+			g.close()
+		}
+	}()
+	rest := mem.Float32s(room.Bytes())
+	take := func(n uint64) (part []float32) {
+		part, rest = rest[:n:n], rest[n:]
+		return part
+	}
+	x.a, x.b = take(p.a.Elems()), take(p.b.Elems())
+	magnitude, length := take(uint64(n)), take(uint64(n))
+	g.share, g.by = take(uint64(n)), take(uint64(n))
+	for _, c := range []struct {
+		to []float32
+		t  *gguf.Tensor
+	}{{x.a, p.a}, {x.b, p.b}, {magnitude, p.m}} {
+		if err := floatsInto(c.to, c.t); err != nil {
+			return g, err
+		}
+	}
+	if err := x.lengthsInTurns(length, o); err != nil {
+		return g, err
+	}
+	return g, g.fill(p, magnitude, length)
+}
+
+// fill computes what rows of these lengths get by the magnitudes of a pair.
+func (g *gained) fill(p pair, magnitude, length []float32) error {
 	gains(g.share, g.by, magnitude, length)
 	if err := finite(g.share); err != nil {
-		return g, fmt.Errorf("tensor %q: by the length of its row %w", p.m.Name, err)
+		return fmt.Errorf("tensor %q: by the length of its row %w", p.m.Name, err)
 	}
-	return g, nil
+	return nil
 }
 
 // A turning is what a matrix of an adapter has beside A and B while its magnitudes are trained, outside the Go heap. Lengths
@@ -217,7 +273,10 @@ func (x *turning) turned() *turned {
 }
 
 // begin makes the magnitudes the lengths of the model's own rows: B is 0, so the adapter changes nothing.
-func (x *turning) begin() error { return x.turned().lengths(x.m, runtime.GOMAXPROCS(0)) }
+func (x *turning) begin() error {
+	own := turned{t: x.w}
+	return own.lengths(x.m, runtime.GOMAXPROCS(0))
+}
 
 // measure takes the lengths by the numbers as they are now. It returns ErrNotFinite if these have diverged.
 func (x *turning) measure(threads int) error {

@@ -2,6 +2,7 @@ package model
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -14,6 +15,8 @@ import (
 
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/internal/testdata"
+	"github.com/quern-llm/quern/go/kernel"
+	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model/nn"
 )
 
@@ -297,5 +300,97 @@ func TestMagnitudesRefused(t *testing.T) {
 	if _, _, err := trainer(t, turnedPath(t, "olmoe"), LoRA{Rank: 2, Alpha: 1, Magnitudes: true, Targets: []string{"ffn_up_exps"}}, 1); err == nil ||
 		!strings.Contains(err.Error(), "magnitudes of") {
 		t.Errorf("experts: error %v", err)
+	}
+}
+
+// Lengths are taken in turns of the caller's, with its threads, and what they take is of its budget until the adapter is there.
+func TestMagnitudesLoadInTurns(t *testing.T) {
+	m, tr, err := trainer(t, llamaFile, LoRA{Rank: 5, Alpha: 4, Magnitudes: true}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := turnedDraft(t, tr)
+	pool, err := kernel.NewPool(1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	turns, inside := 0, false
+	o := Options{Budget: mem.NewBudget(1<<24, "test"), Turn: func(do func(threads int) error) error {
+		if inside {
+			t.Error("a turn within a turn")
+		}
+		inside = true
+		defer func() { inside = false }()
+		turns++
+		return do(1 + turns%3)
+	}, Pack: func(dst kernel.Matrix, first int, src kernel.Matrix) error {
+		if inside {
+			t.Error("packed within a turn")
+		}
+		return pool.PackInto(dst, first, src)
+	}}
+	a, err := m.OpenAdapter(path, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	free := Options{Budget: o.Budget, Pack: pool.PackInto}
+	b, err := m.OpenAdapter(path, free)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	if turns < tr.Adapter.Matrices || !bytes.Equal(a.region.Bytes(), b.region.Bytes()) {
+		t.Errorf("%d turns, of %d matrices; the same adapter: %v", turns, tr.Adapter.Matrices, bytes.Equal(a.region.Bytes(), b.region.Bytes()))
+	}
+	if used := o.Budget.Used(); used != uint64(a.Bytes()+b.Bytes()) || o.Budget.Peak() <= used {
+		t.Errorf("%d bytes of the budget are used, and %d were, of two adapters of %d", used, o.Budget.Peak(), a.Bytes())
+	}
+	free.Budget = mem.NewBudget(uint64(a.Bytes())+1000, "test")
+	var full *mem.LimitError
+	if _, err := m.OpenAdapter(path, free); !errors.As(err, &full) || !strings.Contains(err.Error(), "lengths of rows") {
+		t.Errorf("without room for lengths: error %v", err)
+	}
+	if used := free.Budget.Used(); used != 0 {
+		t.Errorf("%d bytes stay in use", used)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	free.Budget, free.Until = o.Budget, ended
+	if _, err := m.OpenAdapter(path, free); !errors.Is(err, context.Canceled) {
+		t.Errorf("after the end: error %v", err)
+	}
+}
+
+// Rows of wide matrices are measured in several turns.
+func TestLengthsInTurns(t *testing.T) {
+	const in, out, rank = 1 << 12, 100, 63
+	w := make([]float32, in*out)
+	for i := range w {
+		w[i] = float32(i%17) - 8
+	}
+	var data bytes.Buffer
+	if err := writeFloats(&data, w); err != nil {
+		t.Fatal(err)
+	}
+	x := turned{t: &gguf.Tensor{Name: "w", Type: gguf.F32, Dims: []uint64{in, out}, Data: data.Bytes()}, rank: rank, scale: 0.5,
+		a: make([]float32, rank*in), b: make([]float32, out*rank)}
+	for i := range x.b {
+		x.b[i] = float32(i % 5)
+	}
+	for i := range x.a {
+		x.a[i] = float32(i%3) / 4
+	}
+	want, got := make([]float32, out), make([]float32, out)
+	if err := x.lengths(want, 3); err != nil {
+		t.Fatal(err)
+	}
+	turns := 0
+	if err := x.lengthsInTurns(got, Options{Turn: func(do func(threads int) error) error { turns++; return do(2) }}); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(got, want) || turns != 2 { // of 32 rows for each of two threads
+		t.Errorf("%d turns; the same lengths: %v", turns, slices.Equal(got, want))
 	}
 }

@@ -119,21 +119,26 @@ func addDeltas(deltas map[string][]delta, base *gguf.File, a ScaledFile, arch st
 
 // floats returns an adapter's tensor as floats.
 func floats(t *gguf.Tensor) ([]float32, error) {
+	all := make([]float32, t.Elems())
+	return all, floatsInto(all, t)
+}
+
+// floatsInto puts an adapter's tensor as floats into all.
+func floatsInto(all []float32, t *gguf.Tensor) error {
 	n := int(t.Dims[0])
 	if err := kernel.Type(t.Type).Check(n); err != nil {
-		return nil, unsupported(t, err)
+		return unsupported(t, err)
 	}
-	all := make([]float32, t.Elems())
 	row := kernel.RowBytes(kernel.Type(t.Type), n)
 	for i := range len(all) / n {
 		if err := kernel.Dequantize(kernel.Type(t.Type), all[i*n:(i+1)*n], t.Data[i*row:(i+1)*row]); err != nil {
-			return nil, unsupported(t, err)
+			return unsupported(t, err)
 		}
 	}
 	if err := finite(all); err != nil {
-		return nil, fmt.Errorf("tensor %q: %w", t.Name, err)
+		return fmt.Errorf("tensor %q: %w", t.Name, err)
 	}
-	return all, nil
+	return nil
 }
 
 // A merger computes rows of a tensor with its deltas.
@@ -171,7 +176,13 @@ func newMerger(t *gguf.Tensor, list []delta) (*merger, error) {
 				return nil, err
 			}
 			x := turned{t: t, a: a, b: b, rank: d.rank, scale: d.scale}
-			if p.gained, err = x.gained(d.pair, magnitude); err != nil {
+			n := len(magnitude)
+			length := make([]float32, n)
+			p.share, p.by = make([]float32, n), make([]float32, n)
+			if err := x.lengths(length, runtime.GOMAXPROCS(0)); err != nil {
+				return nil, err
+			}
+			if err := p.fill(d.pair, magnitude, length); err != nil {
 				return nil, err
 			}
 		}
