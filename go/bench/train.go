@@ -24,6 +24,7 @@ type Training struct {
 	Models  []string
 	Tokens  []int  // of a step: one text, each of whose tokens but the first is to be learnt
 	Rank    int    // of the adapter
+	DoRA    bool   // it has magnitudes
 	Full    string // what all weights are rounded to, as finetune.WholeOf has it, of which Muon takes matrices; empty: an adapter
 	Threads []int  // numbers of threads to measure
 	KV      []kvcache.Types
@@ -48,6 +49,7 @@ type TrainResult struct {
 	TypeV         string `json:"type_v"`
 	Tokens        int    `json:"n_train"`
 	Rank          int    `json:"rank"`
+	DoRA          bool   `json:"dora,omitempty"`
 	Full          string `json:"full,omitempty"`
 
 	Memory    uint64    `json:"memory_bytes"` // of the trainer, the adapter and the optimiser, beside the model
@@ -88,8 +90,9 @@ func (p products) compared(gmacs float64) products {
 // is of what is computed a second time, for the backward pass.
 type TrainOpResult struct {
 	ProfileResult
-	Tokens int `json:"n_train"`
-	Rank   int `json:"rank"`
+	Tokens int  `json:"n_train"`
+	Rank   int  `json:"rank"`
+	DoRA   bool `json:"dora,omitempty"`
 	products
 }
 
@@ -101,11 +104,14 @@ func shareOf(v *float64) string {
 }
 
 // trained names what is trained.
-func trained(full string, rank int) string {
-	if full != "" {
-		return "all " + full
+func trained(r *TrainResult) string {
+	switch {
+	case r.Full != "":
+		return "all " + r.Full
+	case r.DoRA:
+		return fmt.Sprintf("dora %d", r.Rank)
 	}
-	return fmt.Sprintf("rank %d", rank)
+	return fmt.Sprintf("rank %d", r.Rank)
 }
 
 func trainTable(roofline bool) table[TrainResult] {
@@ -116,7 +122,7 @@ func trainTable(roofline bool) table[TrainResult] {
 		{"threads", 7, false, func(r *TrainResult) string { return fmt.Sprint(r.Threads) }},
 		{"type_k", 6, false, func(r *TrainResult) string { return r.TypeK }},
 		{"type_v", 6, false, func(r *TrainResult) string { return r.TypeV }},
-		{"trained", 8, false, func(r *TrainResult) string { return trained(r.Full, r.Rank) }},
+		{"trained", 8, false, func(r *TrainResult) string { return trained(r) }},
 		{"test", 10, false, func(r *TrainResult) string { return fmt.Sprintf("train%d", r.Tokens) }},
 		{"t/s", 18, false, func(r *TrainResult) string { return fmt.Sprintf("%.2f ± %.2f", r.AvgTS, r.StdDevTS) }},
 		{"best t/s", 10, false, func(r *TrainResult) string { return fmt.Sprintf("%.2f", 1e9*float64(r.Tokens)/float64(r.BestNS)) }},
@@ -177,7 +183,7 @@ func (t *Training) Run(ctx context.Context, out Output) error {
 				return speeds.row(r)
 			}
 			for _, o := range profile {
-				row := &TrainOpResult{ProfileResult: o, Tokens: r.Tokens, Rank: r.Rank, products: r.compared(o.GMACs)}
+				row := &TrainOpResult{ProfileResult: o, Tokens: r.Tokens, Rank: r.Rank, DoRA: r.DoRA, products: r.compared(o.GMACs)}
 				row.BuildCommit, row.CPUInfo, row.ModelFilename, row.ModelType = r.BuildCommit, r.CPUInfo, r.ModelFilename, r.ModelType
 				row.Threads, row.TypeK, row.TypeV = r.Threads, r.TypeK, r.TypeV
 				if err := ops.row(row); err != nil {
@@ -209,7 +215,7 @@ func (t *Training) run(ctx context.Context, threads int, out Output, yield func(
 		for _, kv := range t.KV {
 			for _, n := range t.Tokens {
 				r := &TrainResult{
-					BuildCommit: out.Commit, CPUInfo: t.Machine.Model, ModelFilename: name, Threads: threads, Tokens: n, Rank: t.Rank,
+					BuildCommit: out.Commit, CPUInfo: t.Machine.Model, ModelFilename: name, Threads: threads, Tokens: n, Rank: t.Rank, DoRA: t.DoRA,
 					Full: t.Full, TypeK: kv.K.String(), TypeV: kv.V.String(), products: peaks,
 				}
 				profile, err := t.measure(ctx, pool, kv, r)
@@ -340,7 +346,7 @@ func (t *Training) tuned(ctx context.Context, f *model.File, pool *kernel.Pool, 
 	if err != nil {
 		return nil, nil, err
 	}
-	a, err := model.NewTuned(m, model.LoRA{Rank: r.Rank, Alpha: float64(2 * r.Rank), Seed: 1}, t.Budget)
+	a, err := model.NewTuned(m, model.LoRA{Rank: r.Rank, Alpha: float64(2 * r.Rank), Magnitudes: r.DoRA, Seed: 1}, t.Budget)
 	if err != nil {
 		m.Close()
 		return nil, nil, err

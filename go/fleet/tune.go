@@ -249,7 +249,7 @@ func (t *tuning) read(ctx context.Context) error {
 	}
 	s, wish := finetune.Defaults(), t.w.Wishes
 	s.Share, s.Patience = 0, 0 // all examples of the file, as often as was asked for
-	s.Seed, s.LoRA.Seed = uint64(wish.Seed), uint64(wish.Seed)
+	s.Seed, s.LoRA.Seed, s.LoRA.Magnitudes = uint64(wish.Seed), uint64(wish.Seed), wish.DoRA
 	if wish.Method == batch.DPO {
 		s.Preference, s.Beta = finetune.DPO, wish.Beta
 		s.Rate = s.Preference.Rate()
@@ -358,7 +358,7 @@ func (t *tuning) run(ctx context.Context, g *engine.Guest, state *finetune.Check
 	if s.Batch == 0 {
 		examples = max(t.plan.Config.Chunks*t.plan.MaxTokens*t.plan.Learnt.Examples/max(t.plan.Learnt.Tokens, 1), 1)
 	}
-	shown := batch.TuneSettings{Batch: min(examples, t.plan.Learnt.Examples), Rate: rate, Epochs: s.Epochs, Beta: cmp.Or(s.Beta, train.DefaultBeta)}
+	shown := batch.TuneSettings{Batch: min(examples, t.plan.Learnt.Examples), Rate: rate, Epochs: s.Epochs, Beta: cmp.Or(s.Beta, train.DefaultBeta), DoRA: s.LoRA.Magnitudes}
 	if err := w.Begin(shown, time.Now().Add(left)); err != nil {
 		return err
 	}

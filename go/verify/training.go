@@ -18,6 +18,7 @@ import (
 // What a row may train.
 const (
 	adapter = "adapter" // a LoRA adapter of all matrices that have one
+	turned  = "dora"    // the same, with magnitudes
 	weights = "weights" // all weights, rounded to the types of the file
 )
 
@@ -91,7 +92,7 @@ func trained(f *model.File, what string, pool *kernel.Pool, budget *mem.Budget) 
 			return nil, nil, nil, err
 		}
 		return a.Model(), a, a.Close, nil
-	case adapter:
+	case adapter, turned:
 		s, err := model.NewSurvey(f, kv, 0)
 		if err != nil {
 			return nil, nil, nil, err
@@ -100,12 +101,12 @@ func trained(f *model.File, what string, pool *kernel.Pool, budget *mem.Budget) 
 		if err != nil {
 			return nil, nil, nil, err
 		}
-		a, err := model.NewTuned(m, model.LoRA{Rank: 4, Alpha: 8, Seed: 1}, budget)
+		a, err := model.NewTuned(m, model.LoRA{Rank: 4, Alpha: 8, Magnitudes: what == turned, Seed: 1}, budget)
 		if err != nil {
 			m.Close()
 			return nil, nil, nil, err
 		}
 		return m, a, func() { a.Close(); m.Close() }, nil
 	}
-	return nil, nil, nil, fmt.Errorf("a row that trains %q, want %s or %s", what, adapter, weights)
+	return nil, nil, nil, fmt.Errorf("a row that trains %q, want %s, %s or %s", what, adapter, turned, weights)
 }

@@ -28,7 +28,7 @@ import (
 // A Row is a computation and its expected result.
 type Row struct {
 	Model    string  `json:"model"`              // see Open
-	Training string  `json:"training,omitempty"` // what is trained: adapter or weights; empty: nothing, the model continues a prompt
+	Training string  `json:"training,omitempty"` // what is trained: adapter, dora or weights; empty: nothing, the model continues a prompt
 	KV       string  `json:"kv"`                 // type of keys and values
 	File     string  `json:"file"`               // SHA-256 of the model's file
 	Prompt   []int32 `json:"prompt"`             // token ids; of training, what is learnt

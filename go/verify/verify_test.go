@@ -45,7 +45,7 @@ func rows() (rows []Row) {
 		}
 	}
 	training := len(rows)
-	for _, r := range [][2]string{{demo.Name, adapter}, {demo.Name, weights}, {"tiny-gpt-oss:MXFP4_MOE", adapter}} {
+	for _, r := range [][2]string{{demo.Name, adapter}, {demo.Name, weights}, {"tiny-gpt-oss:MXFP4_MOE", adapter}, {demo.Name, turned}} {
 		rows = append(rows, Row{Model: r[0], Training: r[1], KV: kvcache.F16.String()})
 	}
 	for i := range rows {
@@ -143,7 +143,7 @@ func TestCheckTells(t *testing.T) {
 		{"another id", "continues with", func(r *Row) { r.IDs = append([]int32{r.IDs[0] ^ 1}, r.IDs[1:]...) }},
 		{"another logit", "the ids are right", func(r *Row) { r.Logits = strings.Repeat("0", 64) }},
 		{"another type", "unknown KV type", func(r *Row) { r.KV = "i17" }},
-		{"other training", "want adapter or weights", func(r *Row) { r.Training, r.KV = "norms", "f16" }},
+		{"other training", "want adapter, dora or weights", func(r *Row) { r.Training, r.KV = "norms", "f16" }},
 		{"another number", "training of its adapter: the numbers", func(r *Row) { r.Training, r.KV, r.IDs = adapter, "f16", nil }},
 		{"training with another type", "its keys and values are f16", func(r *Row) { r.Training, r.KV = adapter, "q8_0" }},
 		{"another model", "unknown shape", func(r *Row) { r.Model = "none" }},

@@ -55,6 +55,7 @@ type benchFlags struct {
 	image   string // a file, or a size
 	train   []int  // tokens
 	rank    int
+	dora    bool
 	full    string
 	mmproj  model.EncoderType
 	types   []string
@@ -209,6 +210,7 @@ func (f *benchFlags) define(fs *pflag.FlagSet) {
 	fs.StringVar(&f.image, "image", "", "with projectors, encode a picture: a `FILE`, or the size of one, WIDTHxHEIGHT")
 	listVar(fs, &f.train, "train", "", nil, 2, maxTrained, "steps that train an adapter on so many tokens")
 	intVar(fs, &f.rank, "rank", "", 16, 1, kernel.MaxRank, "with --train, the rank of the adapter")
+	fs.BoolVar(&f.dora, "dora", false, "with --train, the adapter has magnitudes (DoRA)")
 	fs.StringVar(&f.full, "full", "", "with --train, all weights are trained in place of an adapter, rounded to `TYPE`, such as F32 or Q4_K_M")
 	encoderTypeVar(fs, &f.mmproj)
 	wordsVar(fs, &f.types, "types", "", nil, acceptWeightType, "with --kernels, weight types (default: all)")
@@ -261,10 +263,10 @@ func (f *benchFlags) run(ctx context.Context, cmd *cobra.Command) error {
 		return usagef("--image encodes a picture; leave --sound, --curve, --kernels, --profile and --speculate out")
 	case f.image != "" && len(f.models) == 0:
 		return usagef("--image wants a projector; name one with -m")
-	case (f.changed("rank") || f.full != "") && len(f.train) == 0:
-		return usagef("--rank and --full go with --train")
-	case f.changed("rank") && f.full != "":
-		return usagef("--rank is of an adapter; leave it or --full out")
+	case (f.changed("rank") || f.dora || f.full != "") && len(f.train) == 0:
+		return usagef("--rank, --dora and --full go with --train")
+	case (f.changed("rank") || f.dora) && f.full != "":
+		return usagef("--rank and --dora are of an adapter; leave them or --full out")
 	case len(f.train) > 0 && (f.sound != "" || f.image != "" || f.curve || f.kernels || f.drafts() || f.plot != ""):
 		return usagef("--train measures steps of training; leave --sound, --image, --curve, --kernels, --speculate and --plot out")
 	case f.energy && (f.sound != "" || f.image != "" || f.curve || f.kernels || f.profile || f.drafts() || len(f.train) > 0):

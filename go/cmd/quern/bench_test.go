@@ -149,6 +149,8 @@ func TestBenchUsage(t *testing.T) {
 		{"bench -m x --train 8 --rank 0", []string{"--rank", "from 1"}},
 		{"bench -m x --rank 8", []string{"--rank", "--train"}},
 		{"bench -m x --full F32", []string{"--full", "--train"}},
+		{"bench -m x --dora", []string{"--dora", "--train"}},
+		{"bench -m x --train 8 --dora --full F32", []string{"--dora", "--full"}},
 		{"bench -m x --train 8 --rank 8 --full F32", []string{"--rank", "--full"}},
 		{"bench -m x --train 8 --curve", []string{"--train", "--curve"}},
 	} {

@@ -29,7 +29,7 @@ func (f *benchFlags) measureTraining(cmd *cobra.Command, out bench.Output, stder
 	}
 	files := newFiles()
 	t := bench.Training{
-		Models: f.models, Tokens: f.train, Rank: f.rank, Full: f.full, Threads: f.threads, KV: kv, Repeats: f.reps, Warmup: !f.noWarmup, Profile: f.profile,
+		Models: f.models, Tokens: f.train, Rank: f.rank, DoRA: f.dora, Full: f.full, Threads: f.threads, KV: kv, Repeats: f.reps, Warmup: !f.noWarmup, Profile: f.profile,
 		Machine: m, Budget: mem.NewBudget(engine.Limit(m, f.memory)),
 		Open: func(name string) (*model.File, error) { return files.Open(name, "") },
 	}

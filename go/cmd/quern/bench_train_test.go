@@ -73,6 +73,14 @@ func TestBenchTrain(t *testing.T) {
 	if shares < 0.999 || shares > 1.001 {
 		t.Errorf("shares add up to %g", shares)
 	}
+	plain := rows[0].Memory
+	rows = nil
+	if err := json.Unmarshal(measured("--train", "8", "--rank", "4", "--dora", "--no-roofline", "-o", "json"), &rows); err != nil {
+		t.Fatal(err)
+	}
+	if len(rows) != 1 || !rows[0].DoRA || rows[0].Memory <= plain || rows[0].Kept != layers {
+		t.Errorf("with magnitudes, %d bytes without: %+v", plain, rows)
+	}
 	rows = nil
 	if err := json.Unmarshal(measured("--train", "8", "--full", "Q8_0", "--no-roofline", "-o", "json"), &rows); err != nil {
 		t.Fatal(err)

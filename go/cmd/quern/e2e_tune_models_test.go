@@ -14,8 +14,10 @@ import (
 	"testing"
 
 	"github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/option"
 
 	"github.com/quern-llm/quern/go/demo"
+	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/internal/testdata"
 )
 
@@ -293,5 +295,32 @@ func TestFineTuningOfRankings(t *testing.T) {
 	}
 	if before, after := found("ranks"), found(job.FineTunedModel); after <= before || after < 3 {
 		t.Errorf("%d of 8 answers were first before, %d after", before, after)
+	}
+}
+
+// With dora a job trains magnitudes as well, which its settings show, and what it makes is served.
+func TestFineTuningOfMagnitudes(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	c := serve(t, "demo", "--batch-dir", filepath.Join(t.TempDir(), "files"), "--fine-tuning").batches("x")
+	params := openai.FineTuningJobNewParams{Model: "demo", TrainingFile: c.examples(), Seed: openai.Int(1)}
+	begun, err := c.FineTuning.Jobs.New(ctx, params, option.WithJSONSet("hyperparameters.dora", true),
+		option.WithJSONSet("hyperparameters.n_epochs", 60), option.WithJSONSet("hyperparameters.learning_rate_multiplier", 50))
+	if err != nil {
+		t.Fatal(err)
+	}
+	job := c.tuned(begun.ID)
+	if !strings.Contains(job.Hyperparameters.RawJSON(), `"dora":true`) {
+		t.Errorf("%s", job.RawJSON())
+	}
+	f, err := gguf.Parse(c.content(job.ResultFiles[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if kind, err := f.Str("adapter.type"); err != nil || kind != "dora" {
+		t.Errorf("an adapter of type %q, %v", kind, err)
+	}
+	if got, err := c.ask(job.FineTunedModel, question(2)); err != nil || !strings.Contains(got, learnt[2]) {
+		t.Errorf("%q, %v", got, err)
 	}
 }

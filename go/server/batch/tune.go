@@ -49,10 +49,11 @@ var (
 
 // TuneSettings are what a fine-tuning job shows of its settings: numbers, or until the job has begun "auto" for what is chosen.
 type TuneSettings struct {
-	Batch  any `json:"batch_size"`
-	Rate   any `json:"learning_rate_multiplier"`
-	Epochs any `json:"n_epochs"`
-	Beta   any `json:"beta,omitempty"` // of DPO
+	Batch  any  `json:"batch_size"`
+	Rate   any  `json:"learning_rate_multiplier"`
+	Epochs any  `json:"n_epochs"`
+	Beta   any  `json:"beta,omitempty"` // of DPO
+	DoRA   bool `json:"dora,omitempty"` // Quern's own: the adapter has magnitudes
 }
 
 // The methods of fine-tuning.
@@ -114,6 +115,7 @@ func (t *Tuning) Ended() bool {
 type Wishes struct {
 	Method   string // empty: Supervised
 	Beta     float64
+	DoRA     bool
 	Epochs   int
 	Examples int     // of a step
 	Rate     float64 // in relation to the usual
@@ -175,7 +177,7 @@ func (s *Store) AddTuning(owner string, base Base, training, validation string, 
 		ID: newID("ftjob-"), Object: "fine_tuning.job", Model: base.Name, Created: time.Now().Unix(), Status: TuneQueued,
 		Training: training, Seed: w.Seed, Metadata: metadata, Results: []string{}, Integrations: []string{},
 	}}
-	t.show(TuneSettings{orAuto(w.Examples), orAuto(w.Rate), orAuto(w.Epochs), orAuto(w.Beta)})
+	t.show(TuneSettings{Batch: orAuto(w.Examples), Rate: orAuto(w.Rate), Epochs: orAuto(w.Epochs), Beta: orAuto(w.Beta), DoRA: w.DoRA})
 	if validation != "" {
 		t.Validation = &validation
 	}

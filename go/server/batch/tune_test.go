@@ -575,11 +575,11 @@ func TestResultsWithoutRoom(t *testing.T) {
 func TestTuneMethods(t *testing.T) {
 	s, file := tuneStore(t, t.TempDir())
 	job, err := s.AddTuning("me", Base{"base", "1234"}, file, "", Wishes{Method: DPO, Beta: 0.3, Epochs: 2}, nil)
-	if err != nil || job.Settings != nil || job.Method.Type != DPO || job.Method.Supervised != nil || job.Method.DPO.Settings != (TuneSettings{"auto", "auto", 2, 0.3}) {
+	if err != nil || job.Settings != nil || job.Method.Type != DPO || job.Method.Supervised != nil || job.Method.DPO.Settings != (TuneSettings{Batch: "auto", Rate: "auto", Epochs: 2, Beta: 0.3}) {
 		t.Errorf("%+v, %v", job, err)
 	}
 	job, err = s.AddTuning("me", Base{"base", "1234"}, file, "", Wishes{Method: Supervised}, nil)
-	if auto := (TuneSettings{"auto", "auto", "auto", nil}); err != nil || *job.Settings != auto || job.Method.DPO != nil || job.Method.Supervised.Settings != auto {
+	if auto := (TuneSettings{Batch: "auto", Rate: "auto", Epochs: "auto", Beta: nil}); err != nil || *job.Settings != auto || job.Method.DPO != nil || job.Method.Supervised.Settings != auto {
 		t.Errorf("%+v, %v", job, err)
 	}
 }

@@ -104,6 +104,7 @@ type tuneQuery struct {
 
 	batch, epochs int
 	rate, beta    float32
+	dora          bool
 	kind          string   // of the method
 	methods       []string // members of method that were given
 
@@ -127,8 +128,9 @@ func newTuneQuery(*ask.Model) *tuneQuery { return &tuneQuery{seed: -1} }
 
 // settings are the object hyperparameters.
 func (q *tuneQuery) settings() members {
-	return members{want: "an object with batch_size, learning_rate_multiplier, n_epochs", of: []field.Field{
+	return members{want: "an object with batch_size, dora, learning_rate_multiplier, n_epochs", of: []field.Field{
 		field.Input("batch_size", orAuto{field.Integer(&q.batch, 1, 1<<16)}, "Examples of a step."),
+		field.Input("dora", field.Boolean(&q.dora), "Each row of a matrix has a magnitude, which is trained too (DoRA): false by default."),
 		field.Input("learning_rate_multiplier", orAuto{field.Float(&q.rate, 1e-4, 1e4)}, "The rate in relation to the usual one."),
 		field.Input("n_epochs", orAuto{field.Integer(&q.epochs, 1, 10_000)}, "How often all examples are learnt."),
 	}}
@@ -137,7 +139,7 @@ func (q *tuneQuery) settings() members {
 // dpoSettings are those of DPO.
 func (q *tuneQuery) dpoSettings() members {
 	m := q.settings()
-	m.want = "an object with beta, batch_size, learning_rate_multiplier, n_epochs"
+	m.want = "an object with beta, batch_size, dora, learning_rate_multiplier, n_epochs"
 	m.of = append(m.of, field.Input("beta", orAuto{field.Float(&q.beta, 1e-6, 1000)},
 		"How closely the model stays at what it was; by default 0.1."))
 	return m
@@ -218,7 +220,7 @@ func (s *API) createTuning(req *answer.Request) error {
 		if err != nil {
 			return nil, err
 		}
-		w := batch.Wishes{Method: q.kind, Beta: decimal(q.beta), Epochs: q.epochs, Examples: q.batch, Rate: decimal(q.rate),
+		w := batch.Wishes{Method: q.kind, Beta: decimal(q.beta), DoRA: q.dora, Epochs: q.epochs, Examples: q.batch, Rate: decimal(q.rate),
 			Seed: int(q.seed), Suffix: q.suffix}
 		if q.seed < 0 {
 			w.Seed = rand.IntN(1 << 31)

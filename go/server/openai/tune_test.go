@@ -15,13 +15,15 @@ func TestTuneSettings(t *testing.T) {
 		`{"method": {"type": "supervised", "supervised": {"hyperparameters": {"n_epochs": 2}}}}`:            {epochs: 2, kind: "supervised"},
 		`{"method": {"type": "dpo", "dpo": {"hyperparameters": {"beta": 0.2, "n_epochs": 2}}}}`:             {epochs: 2, beta: 0.2, kind: "dpo"},
 		`{"method": {"type": "dpo", "dpo": {"hyperparameters": {"beta": "auto"}}, "supervised": null}}`:     {kind: "dpo"},
+		`{"hyperparameters": {"dora": true}}`:                                                               {dora: true},
+		`{"method": {"dpo": {"hyperparameters": {"dora": true, "batch_size": 2}}}}`:                         {dora: true, batch: 2},
 		`{"method": {"type": "dpo"}, "integrations": null}`:                                                 {kind: "dpo"},
 		`{"hyperparameters": null, "method": {"supervised": {"hyperparameters": {"batch_size": null}}}}`:    {},
 		`{"method": {"supervised": {"hyperparameters": {"learning_rate_multiplier": 0.1}}}, "suffix": "x"}`: {rate: 0.1, suffix: "x"},
 	} {
 		var q tuneQuery
 		if err := field.ReadSome([]byte(body), q.Fields()); err != nil || q.batch != want.batch || q.epochs != want.epochs || q.rate != want.rate || q.beta != want.beta ||
-			q.kind != want.kind || q.suffix != want.suffix {
+			q.kind != want.kind || q.dora != want.dora || q.suffix != want.suffix {
 			t.Errorf("%s: %+v, %v", body, q, err)
 		}
 	}
@@ -31,7 +33,7 @@ func TestTuneSettings(t *testing.T) {
 		`{"method": {"reinforcement": {}}}`:                                `"reinforcement": not supported, want an object with type`,
 		`{"method": {"dpo": {"hyperparameters": {"beta": 0}}}}`:            `dpo: hyperparameters: beta: `,
 		`{"integrations": [{"type": "wandb"}]}`:                            `want an empty list`,
-		`{"hyperparameters": []}`:                                          `want an object with batch_size, learning_rate_multiplier, n_epochs`,
+		`{"hyperparameters": []}`:                                          `want an object with batch_size, dora, learning_rate_multiplier, n_epochs`,
 		`{"hyperparameters": {"batch_size": "many"}}`:                      `want a number, or "auto"`,
 	} {
 		var q tuneQuery
