@@ -31,8 +31,13 @@ stage "go mod tidy" go mod tidy -diff
 stage "go vet" scripts/go.sh vet ./...
 stage "staticcheck" scripts/go.sh run "$staticcheck" ./...
 stage "C form" c_form
+if unreachable=$(scripts/vulnerable.sh reach 2>&1); then
+	stage "known vulnerabilities" scripts/vulnerable.sh
+else
+	unable "known vulnerabilities" "${unreachable#vulnerable: }"
+fi
 if command -v shellcheck >/dev/null; then
-	stage "shellcheck" shellcheck -x scripts/*.sh .ci/run
+	stage "shellcheck" shellcheck -x scripts/*.sh scripts/release/sign.sh .ci/run
 else
 	skip "shellcheck" "not installed (scripts/setup.sh ci)"
 fi

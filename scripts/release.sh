@@ -66,6 +66,13 @@ case $what in
 image)
 	publish bin/quern "$native"
 	"$tool" -check -arch "$native" -version "$version"
+	# The same program gives the same bytes.
+	rm -rf build/release-again
+	"$tool" -binary bin/quern -arch "$native" -version "$version" -out build/release-again >/dev/null
+	for file in build/release-again/quern-*; do
+		cmp "$file" "dist/${file##*/}" || { echo "release: ${file##*/} differs when it is made again" >&2; exit 1; }
+	done
+	rm -rf build/release-again
 	;;
 deb)
 	pages
@@ -86,6 +93,7 @@ all)
 		package "$binary" arm64
 		publish "$binary" arm64 build/release
 	fi
+	scripts/release/sign.sh dist "$version"
 	;;
 *)
 	echo "release: $what: want image, deb or all" >&2

@@ -27,11 +27,15 @@ type (
 		Version    string     `json:"version"`
 		PURL       string     `json:"purl,omitempty"`
 		Hashes     []hash     `json:"hashes,omitempty"`
+		Licences   []spdx     `json:"licenses,omitempty"`
 		Properties []property `json:"properties,omitempty"`
 	}
 	hash struct {
 		Algorithm string `json:"alg"`
 		Content   string `json:"content"`
+	}
+	spdx struct {
+		Expression string `json:"expression"`
 	}
 	property struct {
 		Name  string `json:"name"`
@@ -39,10 +43,17 @@ type (
 	}
 )
 
-// billOfMaterials writes which modules the program was built of.
+// billOfMaterials writes which modules the program was built of, and what they may be used under.
 func (r *release) billOfMaterials() error {
 	info, err := buildinfo.ReadFile(r.binary)
 	if err != nil {
+		return err
+	}
+	all, err := licences(info)
+	if err != nil {
+		return err
+	}
+	if err := writeFile(r.name(".licences.txt"), notices(all)); err != nil {
 		return err
 	}
 	data, err := os.ReadFile(r.binary)
@@ -58,13 +69,13 @@ func (r *release) billOfMaterials() error {
 		main.Properties = append(main.Properties, property{"go:" + s.Key, s.Value})
 	}
 	b := bom{Format: "CycloneDX", Spec: "1.6", Version: 1, Metadata: bomMetadata{r.time.Format(time.RFC3339), main}}
-	b.Components = append(b.Components, module("std", info.GoVersion))
-	for _, m := range info.Deps {
-		used := m
-		if m.Replace != nil {
-			used = m.Replace
-		}
+	std := module("std", info.GoVersion)
+	std.Licences = []spdx{{all[0].expression()}}
+	b.Components = append(b.Components, std)
+	for i, m := range info.Deps {
+		used := origin(m)
 		c := module(used.Path, used.Version)
+		c.Licences = []spdx{{all[i+1].expression()}}
 		if used.Sum != "" {
 			c.Properties = []property{{"go:sum", used.Sum}}
 		}

@@ -76,13 +76,13 @@ func (r *release) write() error {
 	if err := os.MkdirAll(r.out, 0o755); err != nil {
 		return err
 	}
+	if err := r.billOfMaterials(); err != nil {
+		return err
+	}
 	if r.docs != "" {
 		if err := r.archive(); err != nil {
 			return err
 		}
-	}
-	if err := r.billOfMaterials(); err != nil {
-		return err
 	}
 	if r.system == "linux" {
 		if err := r.image(); err != nil {
@@ -92,8 +92,25 @@ func (r *release) write() error {
 	return r.sums()
 }
 
-// sums writes the checksums of all files in the folder.
+// sums writes where this release comes from, and then the checksums of all files in the folder.
 func (r *release) sums() error {
+	own, err := filepath.Glob(r.name(".*"))
+	if err != nil {
+		return err
+	}
+	var files []subject
+	for _, name := range own {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		if name != r.name(".provenance.json") {
+			files = append(files, subject{filepath.Base(name), map[string]string{"sha256": digest(data)}})
+		}
+	}
+	if err := r.provenance(files, os.Getenv("QUERN_BUILDER")); err != nil {
+		return err
+	}
 	names, err := filepath.Glob(filepath.Join(r.out, "quern-*"))
 	if err != nil {
 		return err
@@ -142,6 +159,9 @@ func (r *release) archive() error {
 		if err := t.addFile(top+filepath.Base(name), name, 0o644); err != nil {
 			return err
 		}
+	}
+	if err := t.addFile(top+"LICENCES.txt", r.name(".licences.txt"), 0o644); err != nil {
+		return err
 	}
 	if r.system == "windows" { // which has neither man nor these shells
 		packed, err := t.zip(r.time)
