@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 )
 
 // What a server may have more of than it had after its first epoch. The heap grows and shrinks by the collector's leave;
@@ -82,16 +83,23 @@ func (f floor) above(base floor, same bool) string {
 // leftFiles looks for files that nobody needs.
 func (w *world) leftFiles() {
 	left := func(dir string, known func(name string) bool) {
-		entries, err := os.ReadDir(dir)
-		if err != nil {
-			w.problem(-1, "files", err.Error(), nil)
-			return
-		}
-		for _, e := range entries {
-			if !known(e.Name()) {
-				w.problem(-1, "files", fmt.Sprintf("%s is left", filepath.Join(dir, e.Name())), nil)
+		wrong := ""
+		// What is written at this moment has another name for a while: a batch may go on that a disk had ended.
+		for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+			entries, err := os.ReadDir(dir)
+			if wrong = ""; err != nil {
+				wrong = err.Error()
+			}
+			for _, e := range entries {
+				if !known(e.Name()) {
+					wrong = fmt.Sprintf("%s is left", filepath.Join(dir, e.Name()))
+				}
+			}
+			if wrong == "" {
+				return
 			}
 		}
+		w.problem(-1, "files", wrong, nil)
 	}
 	left(w.tmp, func(string) bool { return false })
 	left(filepath.Join(w.disk.path, "slots"), func(name string) bool { return name == "slot.bin" })

@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/quern-llm/quern/go/grammar"
 )
@@ -181,20 +182,21 @@ type moment struct {
 	arrays []arrayText
 }
 
-// A tally is the bytes of a text's stacks, which the vocabulary counts while the text exists.
+// A tally is the bytes of a text's stacks, which the vocabulary counts while the text exists. It does not lead to the
+// vocabulary, from which texts may be reached: what the cleanup of a text holds is held as long as the text.
 type tally struct {
-	v     *Vocabulary
+	all   *atomic.Int64
 	bytes int
 }
 
 func (y *tally) set(bytes int) {
-	y.v.stacks.Add(int64(bytes - y.bytes))
+	y.all.Add(int64(bytes - y.bytes))
 	y.bytes = bytes
 }
 
 // count begins the tally of a new text.
 func (t *text) count(bytes int) {
-	t.tally = &tally{v: t.a.v}
+	t.tally = &tally{all: t.a.v.stacks}
 	t.tally.set(bytes)
 	runtime.AddCleanup(t, func(y *tally) { y.set(0) }, t.tally)
 }
@@ -238,6 +240,7 @@ func (t *text) end() {
 		panic(r)
 	}
 	t.of.left = min(t.of.left+max(a.w.left, 0), t.of.most)
+	a.w.stop = nil // the automaton outlives who waits for the text
 	a.w.trim()
 }
 

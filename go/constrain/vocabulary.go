@@ -21,7 +21,7 @@ type Vocabulary struct {
 	trie    func() *trie
 	commas  func() []int32
 	cache   cache
-	stacks  atomic.Int64 // bytes of the stacks of texts
+	stacks  *atomic.Int64 // bytes of the stacks of texts
 
 	slicing sync.Mutex
 	slices  []*slice // the last used first
@@ -30,7 +30,7 @@ type Vocabulary struct {
 // NewVocabulary returns a Vocabulary of n tokens. Tokens for which piece returns no bytes are not part of any
 // text.
 func NewVocabulary(n int, piece func(id int32) []byte, ends []int32) *Vocabulary {
-	v := &Vocabulary{piece: piece, n: n, ids: make(map[string][]int32, n), ends: ends}
+	v := &Vocabulary{piece: piece, n: n, ids: make(map[string][]int32, n), ends: ends, stacks: new(atomic.Int64)}
 	for id := range int32(n) {
 		if b := piece(id); len(b) > 0 {
 			v.ids[string(b)] = append(v.ids[string(b)], id)
