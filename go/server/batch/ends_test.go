@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -152,6 +153,30 @@ func TestOutputThatCannotBeKept(t *testing.T) {
 		}
 		consistent(t, s)
 	}
+}
+
+// Of a batch whose errors cannot be kept, the answers are.
+func TestAnswersWithoutErrors(t *testing.T) {
+	lines, do := answers(2)
+	s, b := open(t, quota, lines...)
+	if err := os.MkdirAll(s.path(resultID(b.ID, "error")+".data")+"/in the way", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var made atomic.Int32
+	run(t, s, func(body []byte) Answer {
+		if made.Add(1) == 1 {
+			return Answer{Status: 400, Body: []byte(`{"error":{}}`)}
+		}
+		return do(body)
+	})
+	b, err := s.Batch("me", b.ID)
+	if err != nil || b.Status != "failed" || b.Output != resultID(b.ID, "output") || b.ErrorFile != "" || s.files[b.Output] == nil {
+		t.Errorf("%+v, %v", b, err)
+	}
+	if err := errors.Join(s.RemoveFile("me", b.Output), os.RemoveAll(s.path(resultID(b.ID, "error")+".data"))); err != nil {
+		t.Error(err)
+	}
+	consistent(t, s)
 }
 
 // A file is its owner's, is listed with the newest first, and is gone once it is removed; one that a batch needs stays.

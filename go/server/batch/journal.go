@@ -196,7 +196,11 @@ func (s *Store) fail(id string, faults *Faults) error {
 	if err == nil {
 		return nil
 	}
-	end := func(b *Batch) { b.Status, b.Failed, b.Errors = "failed", time.Now().Unix(), faults }
+	end := func(b *Batch) { // s.mu is held
+		b.Status, b.Failed, b.Errors = "failed", time.Now().Unix(), faults
+		// What was stored before something failed is the batch's: nobody else knows of it.
+		b.Output, b.ErrorFile = s.stored(id, "output"), s.stored(id, "error")
+	}
 	if _, unsaved := s.change(id, end); unsaved != nil {
 		s.mu.Lock()
 		end(&s.batches[id].Value)
@@ -204,6 +208,17 @@ func (s *Store) fail(id string, faults *Faults) error {
 	}
 	s.drop(id)
 	return err
+}
+
+// resultID is the id of an output file of a batch.
+func resultID(id, kind string) string { return "file-" + strings.TrimPrefix(id, "batch_") + "-" + kind }
+
+// stored returns the id of an output file if there is one. s.mu is held.
+func (s *Store) stored(id, kind string) string {
+	if file := resultID(id, kind); s.files[file] != nil {
+		return file
+	}
+	return ""
 }
 
 // drop removes a journal and releases its bytes.
@@ -224,7 +239,7 @@ func (s *Store) release(id string) {
 // lines were counted in the journal, which is removed afterwards.
 func (s *Store) result(owner, id, kind string, fill func(io.Writer) error) (string, error) {
 	f := File{
-		ID: "file-" + strings.TrimPrefix(id, "batch_") + "-" + kind, Object: "file", Created: time.Now().Unix(),
+		ID: resultID(id, kind), Object: "file", Created: time.Now().Unix(),
 		Filename: id + "_" + kind + ".jsonl", Purpose: "batch_output", Status: "processed",
 	}
 	data := s.path(f.ID + ".data")
