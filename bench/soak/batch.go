@@ -154,7 +154,7 @@ func (w *world) compareBatch(ctx context.Context, b batch, v batchAnswer, met *s
 		case !asked || seen[l.ID]:
 			wrong = "it was not asked, or is there twice"
 		case l.Response.Status != 200:
-			if wrong = fmt.Sprintf("%s", line); excuse(met.during(b.Begun, time.Now()), false, a) {
+			if wrong = string(line); excuse(met.during(b.Begun, time.Now()), false, a) {
 				wrong = ""
 			}
 		default:
