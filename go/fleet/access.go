@@ -71,7 +71,7 @@ func (f *Fleet) openIssuers(ctx context.Context) error {
 func (f *Fleet) checkAccess(context.Context) error {
 	a, hosts := &f.c.Access, f.c.Address.Hosts
 	keys, at := a.keys(), strings.Join(hosts, ", ")
-	tools := ""
+	tools, harm := "", "have the tools called"
 	switch {
 	case f.c.MCP != "":
 		tools = "--mcp"
@@ -79,11 +79,15 @@ func (f *Fleet) checkAccess(context.Context) error {
 		tools = "--web-search"
 	case f.c.Server.Web.Read != nil:
 		tools = "--web-fetch"
+	case len(f.c.OwnTools) > 0:
+		tools = "--tools"
+	case f.c.Server.Proxy:
+		tools, harm = "--ui-mcp-proxy", "reach what only this machine can"
 	}
 	if keys.Open() && !host.Local(hosts) {
 		if tools != "" {
-			return usage.Errorf("%s: whoever reaches %s could have the tools called, since there is no API key; "+
-				"give one with --api-key or --api-key-file, or --host 127.0.0.1", tools, at)
+			return usage.Errorf("%s: whoever reaches %s could %s, since there is no API key; "+
+				"give one with --api-key or --api-key-file, or --host 127.0.0.1", tools, at, harm)
 		}
 		if a.RequireKey {
 			return usage.Errorf("--require-key: %s can be reached by others and there is no API key; "+
@@ -93,8 +97,8 @@ func (f *Fleet) checkAccess(context.Context) error {
 			"give one with --api-key-file, or --host 127.0.0.1")
 	}
 	if tools != "" && keys.Open() && slices.Contains(a.AllowedHosts, "*") {
-		return usage.Errorf("%s: with --allowed-hosts * and no API key, any page could have the tools called under a name "+
-			"of its own; give a key with --api-key or --api-key-file, or name the hosts", tools)
+		return usage.Errorf("%s: with --allowed-hosts * and no API key, any page could %s under a name "+
+			"of its own; give a key with --api-key or --api-key-file, or name the hosts", tools, harm)
 	}
 	if weak := keys.Weak(); weak != nil {
 		if !host.Local(hosts) {

@@ -70,6 +70,9 @@ type Config struct {
 	DiskBytes  uint64 // maximum size; 0: 10 GiB
 
 	MCP string // servers with tools: a JSON file, or the JSON itself; empty: none
+	// OwnTools are names of llama-server's tools, which work in the folder ToolsDir, in a sandbox; none: there are none.
+	OwnTools []string
+	ToolsDir string
 
 	NoMetrics   bool   // GET /metrics is refused
 	VLLMMetrics bool   // it has vLLM's gauges as well

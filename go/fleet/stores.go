@@ -6,7 +6,9 @@ import (
 	"math"
 
 	"github.com/quern-llm/quern/go/diskcache"
+	"github.com/quern-llm/quern/go/internal/usage"
 	"github.com/quern-llm/quern/go/mcp"
+	"github.com/quern-llm/quern/go/tools"
 )
 
 // Limits of what is kept on disk, where the settings leave them open, and at most.
@@ -30,8 +32,17 @@ func (f *Fleet) openDisk() *diskcache.Store {
 	return s
 }
 
-// openTools opens the MCP servers, if any.
+// openTools opens the tools of the server, if any, and the MCP servers.
 func (f *Fleet) openTools(ctx context.Context) error {
+	if len(f.c.OwnTools) > 0 {
+		own, err := tools.Open(f.c.ToolsDir, f.c.OwnTools)
+		if err != nil {
+			return usage.Errorf("--tools: %w", err)
+		}
+		f.log.Info().Str("folder", own.Dir()).Int("tools", len(own.Tools())).
+			Msg("tools that work in a folder, in a sandbox: who can use the API can call them")
+		f.c.Server.Own = own
+	}
 	if f.c.MCP == "" {
 		return nil
 	}
@@ -39,7 +50,7 @@ func (f *Fleet) openTools(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	box, err := mcp.Open(ctx, servers, f.c.Version)
+	box, err := mcp.OpenAny(ctx, servers, f.c.Version, func(err error) { f.log.Error().Err(err).Msg("its tools are missing") })
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 )
 
 // A Server is how a server is reached: by a command that runs it, or by a URL.
@@ -28,6 +29,7 @@ type Server struct {
 	Headers map[string]string `json:"headers"`
 
 	Disabled bool `json:"disabled"`
+	Timeout  int  `json:"timeout_ms"` // of a call; 0: what the caller gives it
 }
 
 // maxConfig bounds the file, far above any real one.
@@ -89,6 +91,8 @@ func parseConfig(data []byte) (map[string]Server, error) {
 
 func (s Server) check() error {
 	switch {
+	case s.Timeout < 0 || s.Timeout > int(maxCall/time.Millisecond):
+		return fmt.Errorf("timeout_ms is %d, want 1 to %d", s.Timeout, maxCall/time.Millisecond)
 	case (s.Command == "") == (s.URL == ""):
 		return errors.New("want either a command or a url")
 	case s.URL == "":

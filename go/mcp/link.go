@@ -154,6 +154,7 @@ func (s Server) transport() (sdk.Transport, *tail) {
 	}
 	said := &tail{}
 	cmd.Stderr = said
+	cmd.WaitDelay = time.Second // for what the program leaves running, which may hold its pipes
 	// The SDK bounds the lines that the program writes.
 	return &sdk.CommandTransport{Command: cmd, TerminateDuration: 2 * time.Second}, said
 }

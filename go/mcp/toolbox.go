@@ -52,17 +52,44 @@ type Offer struct {
 // Open starts the servers, or connects with them, and lists their tools. An error names
 // the server. The context bounds only that; Close ends the servers.
 func Open(ctx context.Context, servers map[string]Server, version string) (*Toolbox, error) {
+	return open(ctx, servers, version, nil)
+}
+
+// OpenAny is Open for a program that works without a server too: those that cannot be used are left out, and failed is called
+// for each.
+func OpenAny(ctx context.Context, servers map[string]Server, version string, failed func(error)) (*Toolbox, error) {
+	return open(ctx, servers, version, failed)
+}
+
+func open(ctx context.Context, servers map[string]Server, version string, failed func(error)) (*Toolbox, error) {
 	b := &Toolbox{tools: map[string]tool{}, offer: map[string][]Offer{}}
 	for _, name := range slices.Sorted(maps.Keys(servers)) {
 		l := &link{server: servers[name], name: name, version: version, lock: make(chan struct{}, 1)}
 		b.links = append(b.links, l)
 		b.offer[name] = []Offer{}
 		if err := b.list(ctx, l); err != nil {
-			b.Close()
-			return nil, fmt.Errorf("the MCP server %q: %w", name, line{err})
+			err = fmt.Errorf("the MCP server %q: %w", name, line{err})
+			if failed == nil || ctx.Err() != nil {
+				b.Close()
+				return nil, err
+			}
+			b.forget(l)
+			failed(err)
 		}
 	}
 	return b, nil
+}
+
+// forget removes a server, with the tools that it had listed.
+func (b *Toolbox) forget(l *link) {
+	_ = l.close() // of what cannot be used
+	b.links = b.links[:len(b.links)-1]
+	b.specs = slices.DeleteFunc(b.specs, func(spec json.RawMessage) bool {
+		var s struct{ Function struct{ Name string } }
+		return json.Unmarshal(spec, &s) == nil && b.tools[s.Function.Name].link == l
+	})
+	maps.DeleteFunc(b.tools, func(_ string, t tool) bool { return t.link == l })
+	delete(b.offer, l.name)
 }
 
 // list adds the tools of a server.
@@ -134,6 +161,9 @@ func (b *Toolbox) Server(name string) string {
 	return ""
 }
 
+// Known returns the name by which its server knows a tool.
+func (b *Toolbox) Known(name string) string { return b.tools[name].name }
+
 // Offers returns the tools of a server; false: there is none of that name.
 func (b *Toolbox) Offers(server string) ([]Offer, bool) {
 	offers, known := b.offer[server]
@@ -164,6 +194,12 @@ func (b *Toolbox) Answer(ctx context.Context, name, arguments string) (answer ch
 	if _, limited := ctx.Deadline(); !limited {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, maxCall, fmt.Errorf("no answer in %v", maxCall))
+		defer cancel()
+	}
+	if own := t.link.server.Timeout; own > 0 {
+		limit := time.Duration(own) * time.Millisecond
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer in %v", limit))
 		defer cancel()
 	}
 	r, err := t.link.call(ctx, &sdk.CallToolParams{Name: t.name, Arguments: json.RawMessage(arguments)})

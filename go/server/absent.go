@@ -21,12 +21,6 @@ var absent = []struct {
 		[]string{http.MethodPost}, []string{"/v1/systemone", "/systemone"},
 		"decisions in that form are not supported; /v1/decisions says how probable each of some choices is",
 	}, {
-		[]string{http.MethodGet, http.MethodPost}, []string{"/cors-proxy"},
-		"this server fetches nothing for pages; it reaches MCP servers itself, with --mcp",
-	}, {
-		[]string{http.MethodGet, http.MethodPost}, []string{"/tools"},
-		"this server has no tools of its own; those of MCP servers are at /v1/mcp/tools, with --mcp",
-	}, {
 		[]string{http.MethodPost}, []string{"/v2/models/*id"},
 		"models here take no tensors; send text, to /v1/chat/completions or /v1/embeddings for instance",
 	}, {

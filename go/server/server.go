@@ -79,6 +79,8 @@ type Config struct {
 	NoSlots  bool              // GET /slots is refused
 	Tools    llamaserver.Tools // what /v1/mcp has; nil: it is refused
 	ToolTime time.Duration     // the most that a call of one takes; 0: 2 minutes
+	Own      llamaserver.Own   // the server's own tools, for /tools; nil: there are none
+	Proxy    bool              // /cors-proxy sends requests on
 	MCP      openai.Tools      // what responses may have called; nil: nothing
 	Web      openai.Web        // what responses have of the web
 	// ToolCalls is the most calls that a response may have made, and ToolResult the most bytes of what one answers that a
@@ -175,8 +177,9 @@ func New(c Config) *Server {
 	ollama := &ollama.API{List: s.list, Build: c.Build}
 	llama := &llamaserver.API{
 		Host: s.host, List: s.list, Answer: s.answer, HasPage: s.hasPage,
-		Build: c.Build, SlotPath: c.SlotPath, NoSlots: c.NoSlots, Tools: c.Tools, ToolTime: c.ToolTime, Device: c.Device,
-		Disk: c.Disk, Keys: c.Keys,
+		Build: c.Build, SlotPath: c.SlotPath, NoSlots: c.NoSlots, Tools: c.Tools, ToolTime: c.ToolTime, Own: c.Own, Proxy: c.Proxy,
+		Device: c.Device,
+		Disk:   c.Disk, Keys: c.Keys,
 		Tuned: s.tunedModels, Most: c.Models.Most, Manual: c.Models.Manual, Rescan: c.Rescan, Known: c.Known,
 	}
 	inference := &openinference.API{List: s.list, Build: c.Build, Manual: c.Models.Manual}

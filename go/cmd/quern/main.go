@@ -11,9 +11,11 @@ import (
 	"os"
 
 	"github.com/quern-llm/quern/go/platform"
+	"github.com/quern-llm/quern/go/tools"
 )
 
 func main() {
+	tools.Enter() // or this is the process of a tool
 	platform.Start()
 	os.Exit(execute(os.Args[1:], os.Stderr))
 }

@@ -136,7 +136,7 @@ func (f *serveFlags) config(logs zerolog.Logger, stderr io.Writer) (c fleet.Conf
 		Server: server.Config{
 			SlotPath: f.slotPath, LoraDir: f.loraDir, Ping: pings(f.ping), NoSlots: !f.slots, ToolTime: f.mcpTimeout,
 			ToolCalls: f.mcpCalls, ToolResult: int(f.mcpResult),
-			StoreBytes: f.storeMemory, StoreTime: f.storeTime, Apart: f.cacheApart,
+			Proxy: f.mcpProxy, StoreBytes: f.storeMemory, StoreTime: f.storeTime, Apart: f.cacheApart,
 			Models: models.Config{
 				Most: f.most, Manual: !f.autoload, KeepAlive: f.keepAlive, Sleep: time.Duration(max(f.sleep, 0)) * time.Second,
 				Queue: f.parallel + f.queue,
@@ -151,7 +151,7 @@ func (f *serveFlags) config(logs zerolog.Logger, stderr io.Writer) (c fleet.Conf
 		Access:   fleet.Access{OIDC: f.oidc, RequireKey: f.requireKey, Origins: f.origins, AllowedHosts: f.allowedHosts},
 		MaxBody:  int64(f.bodyLimit),
 		BatchDir: f.batchDir, BatchBytes: f.batchMax, FineTuning: f.fineTuning, KeepFile: f.keepAnswers, KeepBytes: f.keepMost, DiskDir: f.diskDir, DiskBytes: f.diskMax,
-		MCP: f.mcp, NoMetrics: !f.metrics, VLLMMetrics: f.vllmMetrics, AuditLog: f.audit, Traces: f.traces, NoPage: !f.page, PageDir: f.path,
+		MCP: f.mcp, OwnTools: f.tools, ToolsDir: f.toolsDir, NoMetrics: !f.metrics, VLLMMetrics: f.vllmMetrics, AuditLog: f.audit, Traces: f.traces, NoPage: !f.page, PageDir: f.path,
 		DrainDelay: f.drainDelay, Drain: f.drain,
 	}
 	if c.Address.Vertex, err = server.VertexOf(os.Getenv); err != nil {

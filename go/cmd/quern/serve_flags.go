@@ -69,6 +69,9 @@ type serverFlags struct {
 	path              string
 	shared            bool
 	mcp               string
+	tools             []string
+	toolsDir          string
+	mcpProxy          bool
 	mcpTimeout        time.Duration
 	mcpCalls          int
 	mcpResult         uint64
@@ -175,6 +178,9 @@ func (f *serveFlags) define(whole, which, each *pflag.FlagSet) {
 	switchVar(whole, &f.page, "ui", true, "enable the chat page")
 	whole.StringVar(&f.path, "path", "", "`FOLDER` of a page to serve instead, without a key")
 	whole.StringVar(&f.mcp, "mcp", "", "JSON `FILE` of MCP servers, or the JSON itself, whose tools the chat page and other clients may call (default: none); needs an API key if the address is reachable from other machines")
+	whole.StringSliceVar(&f.tools, "tools", nil, "`TOOLS` for the chat page and other clients: read_file, file_glob_search, grep_search, exec_shell_command, write_file, edit_file and get_info, or all (default: none); they run in a sandbox of Linux 6.12 or later")
+	whole.StringVar(&f.toolsDir, "tools-dir", "", "`FOLDER` that --tools work in, the only one that they may touch")
+	switchVar(whole, &f.mcpProxy, "ui-mcp-proxy", false, "enable /cors-proxy, by which pages of this server, with the key of an administrator, reach other servers through it, those of its own network too")
 	secondsVar(whole, &f.mcpTimeout, "mcp-timeout", 2*time.Minute, "time limit of a tool call")
 	intVar(whole, &f.mcpCalls, "mcp-calls", "", 16, 1, 10000, "maximum tool calls that the server makes for one response of /v1/responses")
 	bytesVar(whole, &f.mcpResult, "mcp-result-size", "maximum size of a tool's result that the model of a response is shown, 256Ki at most (default: 64Ki)")
@@ -224,6 +230,12 @@ func (f *serveFlags) check() error {
 	f.prefix = strings.TrimRight(f.prefix, "/")
 	if f.prefix != "" && (f.prefix[0] != '/' || strings.ContainsAny(f.prefix, "?#*: ")) {
 		return usagef("--api-prefix %q is no path, want one such as /llm", f.prefix)
+	}
+	if len(f.tools) > 0 && f.toolsDir == "" {
+		return usagef("--tools: give the folder that they work in with --tools-dir, the only one that they may touch")
+	}
+	if len(f.tools) == 0 && f.toolsDir != "" {
+		return usagef("--tools-dir is given without --tools, want the tools that work there, such as all")
 	}
 	if err := checkFolder(f.modelsDir); err != nil {
 		return usagef("--models-dir: %w", err)

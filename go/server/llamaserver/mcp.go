@@ -26,6 +26,10 @@ type Tools interface {
 	Specs() []stdjson.RawMessage
 	// Server returns the name of the MCP server that has a tool, "" where none has.
 	Server(tool string) string
+	// Known returns the name by which its server knows a tool.
+	Known(tool string) string
+	// Answer is Call, and says whether the tool could not do what it was asked for.
+	Answer(ctx context.Context, name, arguments string) (answer chat.Content, failed bool, err error)
 	// Call returns what a tool answers to the JSON of its arguments, of bounded length. What goes wrong in the tool is
 	// an answer too; the error is of the connection.
 	Call(ctx context.Context, name, arguments string) (chat.Content, error)

@@ -5,6 +5,7 @@ package llamaserver
 
 import (
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -30,6 +31,8 @@ type API struct {
 	NoSlots  bool                    // GET /slots is refused
 	Tools    Tools                   // what /v1/mcp has; nil: it is refused
 	ToolTime time.Duration           // the most that a call of one takes
+	Own      Own                     // the server's own, which /tools has besides; nil: none
+	Proxy    bool                    // /cors-proxy sends requests on
 	Device   *engine.Device          // whose memory GET /v1/memory shows; nil: none
 	Keys     func() []quota.Key      // of which GET /v1/usage tells; nil: none is counted
 	Disk     *diskcache.Store        // what it shows of texts on disk; nil: there are none
@@ -209,5 +212,5 @@ func (s *API) Routes() []answer.Route {
 			Method: http.MethodGet, Paths: []string{"/health", "/v1/health"},
 			Handle: s.health, Always: true, Summary: "Say whether the models of the start are loaded", Answer: status{},
 		},
-	}, s.mcpRoutes()...)
+	}, slices.Concat(s.mcpRoutes(), s.ownRoutes(), s.proxyRoutes())...)
 }

@@ -106,6 +106,16 @@ func (Weather) Server(tool string) string {
 	return map[string]string{"get_weather": "sky"}[tool]
 }
 
+func (Weather) Known(tool string) string { return tool }
+
+func (w Weather) Answer(ctx context.Context, name, arguments string) (chat.Content, bool, error) {
+	if strings.Contains(arguments, "nothing") {
+		return chat.Text("error: no such place"), true, nil
+	}
+	c, err := w.Call(ctx, name, arguments)
+	return c, false, err
+}
+
 func (Weather) Call(ctx context.Context, name, arguments string) (chat.Content, error) {
 	switch {
 	case strings.Contains(arguments, "nowhere"):

@@ -1,0 +1,103 @@
+// Package sandbox runs programs that may touch one folder and nothing else of the machine: no other files but the
+// system's programs and libraries, to read, no network, no other process. On Linux this is Landlock for files, signals and
+// abstract sockets, and a seccomp filter for what Landlock does not know. Elsewhere there is no sandbox.
+//
+// What is left: the names of files outside can be asked for, the processor and the memory are bounded by what bounds this
+// process, and the folder can be filled.
+package sandbox
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+)
+
+// A Jail is the folder of programs that run in a sandbox.
+type Jail struct{ dir string }
+
+// New returns the jail of a folder. It fails where this machine has no sandbox, or the folder is none.
+func New(dir string) (Jail, error) {
+	if err := supported(); err != nil {
+		return Jail{}, err
+	}
+	dir, err := filepath.Abs(dir)
+	if err == nil {
+		dir, err = filepath.EvalSymlinks(dir)
+	}
+	if err != nil {
+		return Jail{}, err
+	}
+	switch info, err := os.Stat(dir); {
+	case err != nil:
+		return Jail{}, err
+	case !info.IsDir():
+		return Jail{}, fmt.Errorf("%s is no folder", dir)
+	case dir == "/":
+		return Jail{}, errors.New("/ is all of the machine, want one folder")
+	}
+	return Jail{dir}, nil
+}
+
+// Dir returns the folder, as an absolute path without links.
+func (j Jail) Dir() string { return j.dir }
+
+// marker is the name by which this program is told to enclose itself, and maxTime what a command may compute.
+const (
+	marker  = "quern: enclosed"
+	maxTime = 10 * time.Minute
+)
+
+// An order is what a program that encloses itself becomes then.
+type order struct {
+	Dir  string   // it may touch
+	Work string   // it begins in
+	Self string   // this program, which it may run
+	Args []string // what it becomes; the first is the path
+	Name string   // by which that is called
+}
+
+// Own stands for this program in the arguments of Command.
+const Own = ""
+
+// Command returns a command in the jail that begins in a folder of it: args are a path and arguments. With Own as the path it is
+// this program, called name. When ctx ends, all its processes do. The environment has nothing of this process's own.
+func (j Jail) Command(ctx context.Context, work, name string, args ...string) (*exec.Cmd, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	if args[0] == Own {
+		args[0] = self
+	}
+	spec, err := json.Marshal(order{Dir: j.dir, Work: work, Self: self, Args: args, Name: name})
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, self)
+	cmd.Args = []string{marker, string(spec)}
+	cmd.Dir = j.dir
+	cmd.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + j.dir, "TMPDIR=" + j.dir, "LANG=C.UTF-8"}
+	cmd.WaitDelay = time.Second // for what holds its pipes
+	group(cmd)
+	return cmd, nil
+}
+
+// Enter makes this process what it was started for, if Command started it, and does not return then. A program that uses
+// Command calls it before anything else.
+func Enter() {
+	if len(os.Args) != 2 || os.Args[0] != marker {
+		return
+	}
+	var o order
+	err := json.Unmarshal([]byte(os.Args[1]), &o)
+	if err == nil {
+		err = o.become()
+	}
+	fmt.Fprintf(os.Stderr, "sandbox: %v\n", err)
+	os.Exit(125)
+}
