@@ -16,6 +16,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -55,12 +56,20 @@ type Template struct {
 	caps   Caps
 	style  *style
 	syntax *syntax
+	// functions: it shows tools by the variable functions, a text, and not by tools.
+	functions bool
 	// trusting: prompts have no Literal.
 	trusting bool
 	// noNull: null content becomes an empty string, since the template would print it.
 	noNull  bool
 	probing *probing // nil when they are done
 }
+
+// What tells templates that show tools by the variable functions only, and take it to be there.
+var (
+	readsFunctions = regexp.MustCompile(`\bfunctions\b`)
+	readsOthers    = regexp.MustCompile(`\btools\b|\bfunctions\s+is\s`)
+)
 
 // Parse parses a chat template and probes its capabilities by rendering.
 func Parse(source string, tokens SpecialTokens) (*Template, error) {
@@ -69,6 +78,7 @@ func Parse(source string, tokens SpecialTokens) (*Template, error) {
 		return nil, fmt.Errorf("chat template: %w", err)
 	}
 	t := &Template{jinja: parsed, source: source, tokens: tokens, style: styleOf(source), syntax: syntaxOf(source)}
+	t.functions = readsFunctions.MatchString(source) && !readsOthers.MatchString(source)
 	t.probe()
 	return t, nil
 }
@@ -280,6 +290,9 @@ func (t *Template) run(until context.Context, vars map[string]any, now time.Time
 		if _, given := vars[name]; !given {
 			vars[name] = v
 		}
+	}
+	if _, given := vars["functions"]; t.functions && !given {
+		vars["functions"] = "" // tools are described in a message
 	}
 	vars["raise_exception"] = jinja.Func(func(args []any) (any, error) {
 		if message, ok := oneString(args); ok {

@@ -259,6 +259,9 @@ var differences = []struct {
 		}},
 	{"the filter map gives a list, which tojson can write; a generator it cannot",
 		[]string{"tools", "tool calls", "two calls", "a call that awaits its result"}, []string{"llama-cpp-deepseek-r1"}},
+	{"the variable functions is an empty text; transformers' callers have to set it",
+		[]string{"user", "system", "turns", "thinking off", "reasoning", "tools", "tool calls", "two calls", "a call that awaits its result"},
+		[]string{"fireworks-ai-llama-3-firefunction-v2"}},
 	{"jinja2 escapes for HTML what is added to text that went through the filter safe",
 		[]string{"tools", "tool calls", "two calls", "a call that awaits its result"}, []string{"meetkai-functionary-medium-v3.1"}},
 }

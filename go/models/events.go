@@ -7,6 +7,7 @@ type Event struct {
 	Part     float64 // of loading that is done
 	Err      error   // why it could not be loaded
 	First    bool    // it was loaded, not woken
+	Evicted  bool    // it sleeps since others needed its place
 	Removed  bool    // there is no such model any more
 	Reloaded bool    // the list of models was read again
 	Download any     // how far a download of the model is, in the form of who told it; nil: the event is of none
@@ -71,7 +72,10 @@ func (s *Set[M]) tell(e Event) {
 // set changes the state of a model. The caller holds the lock.
 func (s *Set[M]) set(e *entry[M], st State, first bool) {
 	e.state = st
+	if st == Loaded {
+		e.evicted = false
+	}
 	if !e.removed {
-		s.tell(Event{Model: e.spec.Names[0], State: st, Part: e.part, Err: e.err, First: first})
+		s.tell(Event{Model: e.spec.Names[0], State: st, Part: e.part, Err: e.err, First: first, Evicted: e.evicted})
 	}
 }

@@ -106,6 +106,7 @@ func (s *Set[M]) expire(e *entry[M]) {
 	case e.keep >= 0 && unused >= e.keep:
 		s.retire(e, Unloaded)
 	case s.c.Sleep > 0 && unused >= s.c.Sleep && e.state == Loaded:
+		e.evicted = false
 		s.retire(e, Sleeping)
 	default:
 		s.rest(e)
@@ -125,6 +126,7 @@ func (s *Set[M]) Shed(n uint64) (freed uint64) {
 				continue
 			}
 			before := o.inst.Bytes()
+			o.evicted = true
 			s.move(o, step.to)
 			after := uint64(0)
 			if o.inst != nil {

@@ -173,6 +173,7 @@ type entry[M any] struct {
 	moving  bool      // falls asleep or is unloaded at this moment
 	leaving bool      // has no new leases, and goes to `next` once it has none
 	next    State     // Unloaded or Sleeping
+	evicted bool      // it sleeps, or is about to, since others need its place
 	round   *round    // of those that wait for it; nil: none do
 	part    float64   // of loading
 	since   time.Time // when it was loaded or woken
@@ -335,6 +336,7 @@ type Status[M any] struct {
 	Bytes   uint64  // that unloading it would free
 	Leases  int
 	Waiting int       // requests that wait for it to be loaded
+	Evicted bool      // it sleeps since others needed its place
 	Expires time.Time // when it will be unloaded; zero: not unless its memory is needed
 }
 
@@ -361,7 +363,8 @@ func (s *Set[M]) Status(name string) (Status[M], error) {
 }
 
 func (s *Set[M]) status(e *entry[M]) Status[M] {
-	st := Status[M]{Names: e.spec.Names, State: e.state, Err: e.err, Part: e.part, Leases: e.leases}
+	st := Status[M]{Names: e.spec.Names, State: e.state, Err: e.err, Part: e.part, Leases: e.leases,
+		Evicted: e.evicted && e.state == Sleeping}
 	if e.inst != nil {
 		st.Model, st.Bytes = e.inst.Model(), e.inst.Bytes()
 		if e.keep >= 0 {

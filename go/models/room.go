@@ -171,7 +171,7 @@ func (s *Set[M]) others(e *entry[M], st State) []*entry[M] {
 func (s *Set[M]) evict(e *entry[M]) bool {
 	for _, o := range s.others(e, Loaded) {
 		if o.leases == 0 && s.stays(o) <= 0 {
-			s.level = max(s.level, o.value)
+			s.level, o.evicted = max(s.level, o.value), true
 			s.move(o, Sleeping)
 			return true
 		}
@@ -212,6 +212,7 @@ func (s *Set[M]) yield(e *entry[M], n uint64) (next time.Duration, any bool) {
 				next = d
 			}
 		} else if freed < n || n == 0 && freed == 0 {
+			o.evicted = true
 			s.retire(o, Sleeping) // at once where its last lease has ended by now
 			freed += o.inst.Bytes()
 		}

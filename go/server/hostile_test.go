@@ -89,7 +89,7 @@ func newWholeSiteOf(t *testing.T, caller func(*gin.Context) answer.Caller) *fake
 	}
 	t.Cleanup(store.Close)
 	return fake.Demo(t, fake.Setup{Server: server.Config{SlotPath: t.TempDir(), LoraDir: t.TempDir(), Batches: store, Tune: noTuning{},
-		Tools: fake.Weather{}, Library: &fake.Shelf{}, Caller: caller}})
+		Tools: fake.Weather{}, Proxy: true, Library: &fake.Shelf{}, Caller: caller}})
 }
 
 // Every field of every route, by the OpenAPI document, with values that its schema

@@ -64,7 +64,7 @@ func TestErrorsOfNoRoute(t *testing.T) {
 			t.Errorf("%s: %d %s", path, status, b)
 		}
 	}
-	for path, status := range map[string]int{"/health": 200, "/docs": 200, "/openapi.json": 200, "/cors-proxy": 501, "/completion": 405} {
+	for path, status := range map[string]int{"/health": 200, "/docs": 200, "/openapi.json": 200, "/cors-proxy": 403, "/completion": 405} {
 		r, w := httptest.NewRequest("HEAD", path, nil), httptest.NewRecorder()
 		if h.ServeHTTP(w, r); w.Code != status {
 			t.Errorf("HEAD %s: %d", path, w.Code)

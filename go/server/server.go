@@ -61,6 +61,9 @@ type (
 	Instance  = models.Instance[ask.Model]
 )
 
+// SetMediaMarker has the marker of media in prompts be one that clients know.
+var SetMediaMarker = ask.SetMediaMarker
+
 // Describe returns the description of an open model, without what runs its requests.
 var Describe = ask.Describe
 

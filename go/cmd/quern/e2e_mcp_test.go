@@ -41,8 +41,13 @@ func TestServeMCP(t *testing.T) {
 		}
 	}
 	write("/nowhere/mcp")
-	quern(t, "serve", "-m", demo.Name, "--host", "127.0.0.1", "--port", "0", "--mcp", config).refused(t, 1, `the MCP server "door"`, "no such file")
-	quern(t, "serve", "-m", demo.Name, "--host", "127.0.0.1", "--port", "0", "--mcp-servers-json", `{"mcpServers": {"door": {"command": "/nowhere/else"}}}`).refused(t, 1, `the MCP server "door"`, "/nowhere/else")
+	// A server that cannot be used costs its tools only.
+	for _, flag := range []string{"--mcp=" + config, `--mcp-servers-json={"mcpServers": {"door": {"command": "/nowhere/mcp"}}}`} {
+		s := serve(t, demo.Name, "--host", "127.0.0.1", "--port", "0", flag)
+		if status, text := s.get("/tools"); status != 200 || text != "[]" || !s.logged("/nowhere/mcp") {
+			t.Errorf("%s: %d %s", flag, status, text)
+		}
+	}
 	quern(t, "serve", "-m", demo.Name, "--host", "0.0.0.0", "--port", "0", "--mcp-servers-json", `{}`).refused(t, 2, "--mcp", "no API key")
 	quern(t, "serve", "-m", demo.Name, "--host", "127.0.0.1", "--port", "0", "--mcp", config+"x").refused(t, 1, "no such file")
 	quern(t, "serve", "-m", demo.Name, "--host", "127.0.0.1", "--port", "0", "--mcp-result-size", "257Ki").refused(t, 2, "--mcp-result-size", "at most 256Ki")

@@ -154,6 +154,11 @@ func (f *serveFlags) config(logs zerolog.Logger, stderr io.Writer) (c fleet.Conf
 		MCP: f.mcp, OwnTools: f.tools, ToolsDir: f.toolsDir, NoMetrics: !f.metrics, VLLMMetrics: f.vllmMetrics, AuditLog: f.audit, Traces: f.traces, NoPage: !f.page, PageDir: f.path,
 		DrainDelay: f.drainDelay, Drain: f.drain,
 	}
+	if marker := os.Getenv("LLAMA_MEDIA_MARKER"); marker != "" {
+		if err := server.SetMediaMarker(marker); err != nil {
+			return c, usagef("LLAMA_MEDIA_MARKER: %w", err)
+		}
+	}
 	if c.Address.Vertex, err = server.VertexOf(os.Getenv); err != nil {
 		return c, usagef("%w", err)
 	}
@@ -214,6 +219,9 @@ func (f *serveFlags) start(named []namedModel) ([]fleet.Model, error) {
 func (f *servedFlags) settings(first bool) (s fleet.Settings, err error) {
 	if s.Launch, err = f.openFlags.settings(); err != nil {
 		return s, err
+	}
+	if !f.unified && s.Launch.Ctx > 0 {
+		s.Launch.Ctx = max(s.Launch.Ctx/f.parallel, 1)
 	}
 	s.Launch.Sequences, s.Launch.KVBytes, s.Launch.Draft = f.parallel, f.kvMemory, f.draft.settings()
 	f.projector.apply(&s.Launch)
@@ -297,7 +305,7 @@ func (f *serveFlags) warn(logs zerolog.Logger) {
 	for _, line := range llamaflags.Warnings(f.flags) {
 		logs.Warn().Msg(line)
 	}
-	if fs := f.flags; fs.Changed("parallel") && fs.Changed("ctx-size") {
-		logs.Info().Int("ctx_size", f.ctx).Int("parallel", f.parallel).Msg("--ctx-size is the context of each request: --parallel does not divide it, and requests share one memory")
+	if fs := f.flags; fs.Changed("parallel") && fs.Changed("ctx-size") && f.unified {
+		logs.Info().Int("ctx_size", f.ctx).Int("parallel", f.parallel).Msg("--ctx-size is the context of each request: --parallel does not divide it, and requests share one memory; --no-kv-unified divides it")
 	}
 }

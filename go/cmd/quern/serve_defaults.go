@@ -59,6 +59,9 @@ func (f *requestFlags) fields() (fields map[string]any, by map[string]string, er
 			fields[field], by[field] = value, flag
 		}
 	}
+	if level := f.flags.Lookup("log-level"); level != nil && level.Value.String() == "debug" {
+		fields["verbose"], by["verbose"] = true, "log-level"
+	}
 	set("dry-sequence-breaker", "dry_sequence_breakers", append([]string{}, f.sampling.breakers...))
 	held, flag, err := f.form.read()
 	switch {

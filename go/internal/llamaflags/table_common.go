@@ -101,7 +101,7 @@ var common = []Row{
 	{Names: "--video-timestamp-interval", Kind: Int, Env: "LLAMA_ARG_VIDEO_TIMESTAMP_INTERVAL", Ignored: "times stand between frames as each model was trained with them"},
 	{Names: "--video-ffmpeg-dir", Env: "LLAMA_ARG_VIDEO_FFMPEG_DIR", Ignored: "the ffmpeg in PATH is used"},
 
-	{Names: "-v --log-verbose --verbose", Kind: Bare, Becomes: map[string]string{"on": "log-level=debug"}},
+	{Names: "-v --log-verbose --verbose", Kind: Bare, Becomes: map[string]string{"on": "log-level=debug"}, Note: "answers of OpenAI's endpoints have __verbose then"},
 	{Names: "-lv --log-verbosity --verbosity", Kind: Int, Env: "LLAMA_ARG_LOG_VERBOSITY", Becomes: map[string]string{"0": "log-level=error", "1": "log-level=error", "2": "log-level=warn", "3": "log-level=info", "*": "log-level=debug"}},
 	{Names: "--log-disable", Kind: Bare, Becomes: map[string]string{"on": "log-level=off"}},
 	{Names: "--log-file", Env: "LLAMA_ARG_LOG_FILE", Flag: "log-file"},

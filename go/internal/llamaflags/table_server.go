@@ -1,10 +1,9 @@
 package llamaflags
 
 const (
-	noAgent   = "the server calls tools of --mcp FILE only, for clients of /v1/responses; others call them themselves"
-	ownPage   = "the chat page keeps its settings in the browser"
-	oneMemory = "requests share one pool of --kv-memory bytes and take what they need"
-	byItself  = "the prefix cache serves all slots automatically, up to --kv-memory"
+	noAgent  = "the server calls tools of --mcp FILE only, for clients of /v1/responses; others call them themselves"
+	ownPage  = "the chat page keeps its settings in the browser"
+	byItself = "the prefix cache serves all slots automatically, up to --kv-memory"
 )
 
 // server are the flags of quern serve.
@@ -40,7 +39,7 @@ var server = []Row{
 
 	{Names: "-np --parallel", Kind: Int, Env: "LLAMA_ARG_N_PARALLEL", Group: Server | CLI | Tools, Flag: "parallel", Note: "-1 is the default, 32; slots share one memory pool, and -c applies to each"},
 	{Names: "-cb --cont-batching", No: "-nocb --no-cont-batching", Kind: Switch, Env: "LLAMA_ARG_CONT_BATCHING", Group: Server | CLI, Neutral: "on", Ignored: "continuous batching is always on; -np 1 runs requests one at a time"},
-	{Names: "-kvu --kv-unified", No: "-no-kvu --no-kv-unified", Kind: Switch, Env: "LLAMA_ARG_KV_UNIFIED", Group: Server | CLI, Neutral: "on", Ignored: oneMemory},
+	{Names: "-kvu --kv-unified", No: "-no-kvu --no-kv-unified", Kind: Switch, Env: "LLAMA_ARG_KV_UNIFIED", Group: Server | CLI, Flag: "kv-unified", Neutral: "on", Note: "on by default; off divides -c by -np, as llama-server does where -np is given; requests share one memory in any case"},
 	{Names: "--kv-unified-per-slot", Kind: Int, Env: "LLAMA_ARG_KV_UNIFIED_PER_SLOT", Group: Server, Neutral: "0", Ignored: "-c is the limit of each request"},
 	{Names: "-ctxcp --swa-checkpoints --ctx-checkpoints", Kind: Int, Env: "LLAMA_ARG_CTX_CHECKPOINTS", Group: Server | CLI, Ignored: byItself},
 	{Names: "-cms --checkpoint-min-step", Kind: Int, Env: "LLAMA_ARG_CHECKPOINT_MIN_SPACING_NT", Group: Server | CLI, Ignored: byItself},

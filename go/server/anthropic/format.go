@@ -138,7 +138,9 @@ func (f *format) Whole(answers []answer.Answer) any {
 	}
 	stop := stopOf(&got.Ending, f.called)
 	a.StopReason, a.StopSequence = &stop.Reason, stop.Sequence
-	a.Timings = answer.TimingsOf(got.Usage)
+	if f.g.Opts.Timings {
+		a.Timings = answer.TimingsOf(got.Usage)
+	}
 	return a
 }
 
@@ -165,7 +167,11 @@ func (f *format) Event(s *reply.Stream, e answer.Event) error {
 		return err
 	}
 	u := usageOf(e.Usage.PromptTokens, e.Usage.CachedTokens, e.Usage.Generated)
-	return send(s, event{Type: "message_delta", Delta: stopOf(e.End, f.called), Usage: &u, Timings: e.Timings()})
+	last := event{Type: "message_delta", Delta: stopOf(e.End, f.called), Usage: &u}
+	if f.g.Opts.Timings {
+		last.Timings = e.Timings()
+	}
+	return send(s, last)
 }
 
 func (f *format) Open(s *reply.Stream, b *answer.Block) error {

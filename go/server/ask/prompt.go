@@ -3,10 +3,12 @@ package ask
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/reading"
@@ -144,6 +146,16 @@ func (p *Prompt) element(r *field.Reader) error {
 // MediaMarker stands for a medium in the text of a prompt that is an object. It is another one in each process, so that no
 // text has it by chance, or by the will of who wrote it.
 var MediaMarker = "<__media_" + rand.Text() + "__>"
+
+// SetMediaMarker has the marker be one that clients know, before the first request. Texts that have it by chance are no texts
+// then.
+func SetMediaMarker(marker string) error {
+	if len(marker) < 3 || len(marker) > 100 || !utf8.ValidString(marker) {
+		return errors.New("want 3 to 100 bytes of text")
+	}
+	MediaMarker = marker
+	return nil
+}
 
 // readPromptObject reads llama-server's format for text with media.
 func readPromptObject(r *field.Reader) (p Prompt, err error) {

@@ -102,6 +102,10 @@ func CrossOrigin(o *Origins) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		headers.HandlerFunc(c.Writer, c.Request)
 		if c.Request.Method == http.MethodOptions {
+			if asked := c.GetHeader("Origin"); o.all && asked != "" { // as llama-server does
+				c.Header("Access-Control-Allow-Origin", asked)
+				c.Header("Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS")
+			}
 			c.AbortWithStatus(http.StatusOK) // as llama-server does: its clients ask for no other
 			return
 		}

@@ -449,7 +449,7 @@ func TestRealSlots(t *testing.T) {
 		t.Errorf("the second answer %v, want the first %v from the cache", again, a)
 	}
 	if one.Processing || one.Params["top_k"] != 5.0 || len(one.Next) != 1 || one.Next[0].Decoded != 8 ||
-		one.Next[0].Remain != 0 || one.Next[0].HasLine != again["has_new_line"] {
+		one.Next[0].Remain != -1 || one.Next[0].HasLine != again["has_new_line"] {
 		t.Errorf("got %+v", one)
 	}
 	if float64(one.Cached) != timings["cache_n"] || float64(one.Processed) != timings["prompt_n"] ||

@@ -97,7 +97,7 @@ type (
 
 // statusOf returns the status of a model, whose source may be nil.
 func statusOf(st models.Status[ask.Model], src *catalog.Source) modelStatus {
-	m := modelStatus{Value: st.State.String()}
+	m := modelStatus{Value: shownState(st.State, st.Evicted)}
 	if src != nil {
 		m.Args = src.Settings
 	}
@@ -110,6 +110,15 @@ func statusOf(st models.Status[ask.Model], src *catalog.Source) modelStatus {
 	return m
 }
 
+// shownState is a model's state as llama-server has it: one that gave its place to another is unloaded, whatever is kept of it
+// while there is memory.
+func shownState(st models.State, evicted bool) string {
+	if st == models.Sleeping && evicted {
+		st = models.Unloaded
+	}
+	return st.String()
+}
+
 // eventOf returns an event as clients get it.
 func (s *API) eventOf(e models.Event) modelEvent {
 	switch {
@@ -120,7 +129,7 @@ func (s *API) eventOf(e models.Event) modelEvent {
 	case e.Download != nil:
 		return downloadEvent(e.Model, e.Download.(catalog.Event))
 	}
-	d := &modelEventData{Status: e.State.String()}
+	d := &modelEventData{Status: shownState(e.State, e.Evicted)}
 	if e.Err != nil {
 		d.Failed, d.ExitCode, d.Reason = true, 1, e.Err.Error()
 	}

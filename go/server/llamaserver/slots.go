@@ -66,7 +66,7 @@ func (s *API) slots(req *answer.Request) error {
 			one.Task, one.Processing = int64(from.Request), from.Busy
 			one.Prompt, one.Processed, one.Cached = from.Prompt, from.Evaluated-from.Cached, from.Cached
 			next := nextToken{Has: from.Busy, Decoded: from.Generated, Remain: -1}
-			if from.MaxTokens >= 0 {
+			if from.Busy && from.MaxTokens >= 0 {
 				next.Remain = from.MaxTokens - from.Generated
 			}
 			if t, ok := s.Host.Running.Task(m, from.Request, i); ok && req.Caller.Owns(t.Owner) {

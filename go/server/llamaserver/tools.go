@@ -277,7 +277,7 @@ func (s *API) ownRoutes() []answer.Route {
 		}, {
 			Method: http.MethodPost, Paths: []string{"/tools"}, Always: true, Handle: s.callOwn,
 			Summary: "Call one of these tools", Body: answer.BodyOf("OwnToolRequest", newOwnQuery), Answer: field.Schema{"type": "object"},
-			Params: []answer.Param{header("X-Tool-Cwd", "The folder that relative paths begin in, in the folder of --tools-dir."),
+			Params: []answer.Param{header("X-Tool-Cwd", "The folder that relative paths begin in, in the folder of the tools."),
 				header("X-Resp-Type", "base64: read_file answers with bytes.")},
 			Example: map[string]any{"tool": "read_file", "params": map[string]any{"path": "notes.txt"}},
 		},

@@ -95,7 +95,7 @@ func TestNoAlternatives(t *testing.T) {
 func TestRefusalsOfOtherEndpoints(t *testing.T) {
 	t.Parallel()
 	s := fake.Embedder(t, func(m *ask.Model) { m.Pooling = nn.PoolNone })
-	s.Refused("/v1/embeddings", `{"input":"a"}`, 501, "")
+	s.Refused("/v1/embeddings", `{"input":"a"}`, 400, "")
 	s.Refused("/v1/chat/completions/input_tokens", `{"messages":7}`, 400, "messages")
 	for _, c := range []struct {
 		path, body, want string

@@ -49,7 +49,7 @@ func (s *API) embeddings(req *answer.Request) error {
 		return err
 	}
 	if m.Pooling == nn.PoolNone {
-		return reply.Unsupported("pooling is none, and OpenAI's vectors are of whole texts; use /embeddings, or start the " +
+		return reply.Bad("pooling is none, and OpenAI's vectors are of whole texts; use /embeddings, or start the " +
 			"server with another --pooling")
 	}
 	all, used, release, err := req.Vectors(&q.VectorQuery)
