@@ -91,7 +91,11 @@ func inherit(to, from *pflag.FlagSet) (err error) {
 			f.Changed = true
 			return
 		}
-		err = to.Set(f.Name, by.Value.String())
+		value := by.Value.String()
+		if _, is := by.Value.(*switchValue); is && value == "" {
+			value = "off"
+		}
+		err = to.Set(f.Name, value)
 	})
 	return err
 }

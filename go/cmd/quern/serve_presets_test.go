@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -112,4 +113,22 @@ func FuzzSections(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A switch that the command line turns off is off for models of the catalog.
+func TestInheritedSwitches(t *testing.T) {
+	t.Parallel()
+	sets := [2]*pflag.FlagSet{pflag.NewFlagSet("to", pflag.ContinueOnError), pflag.NewFlagSet("from", pflag.ContinueOnError)}
+	var values [2][3]bool
+	for i, fs := range sets {
+		switchVar(fs, &values[i][0], "a", true, "")
+		switchVar(fs, &values[i][1], "b", false, "")
+		switchVar(fs, &values[i][2], "c", true, "")
+	}
+	if err := errors.Join(sets[1].Set("a", "off"), sets[1].Set("b", "on"), inherit(sets[0], sets[1])); err != nil {
+		t.Fatal(err)
+	}
+	if want := [3]bool{false, true, true}; values[0] != want || !sets[0].Changed("a") || sets[0].Changed("c") {
+		t.Errorf("%v, want %v", values[0], want)
+	}
 }
