@@ -136,7 +136,7 @@ func TestProxy(t *testing.T) {
 		w.Header().Set("Content-Type", "text/html")
 		w.Header().Set("Set-Cookie", "a=b")
 		w.Header().Set("Access-Control-Allow-Origin", "*")
-		w.Header().Set("Mcp-Session-Id", "7")
+		w.Header().Set("Mcp-Protocol-Version", "7")
 		body := new(strings.Builder)
 		_, _ = http.MaxBytesReader(nil, r.Body, 1<<10).Read(nil)
 		r.Header.Del("User-Agent")
@@ -162,7 +162,7 @@ func TestProxy(t *testing.T) {
 		t.Errorf("%d %s, want %s", w.Code, w.Body, want)
 	}
 	h := w.Header()
-	if h.Get("Mcp-Session-Id") != "7" || h.Get("Set-Cookie") != "" || h.Get("Access-Control-Allow-Origin") != "" ||
+	if h.Get("Mcp-Protocol-Version") != "7" || h.Get("Set-Cookie") != "" || h.Get("Access-Control-Allow-Origin") != "" ||
 		!strings.Contains(h.Get("Content-Security-Policy"), "sandbox") {
 		t.Errorf("headers %v", h)
 	}
