@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -49,7 +50,7 @@ func (t *task) run() (any, error) {
 	case "edit_file":
 		return t.edit()
 	case "get_info":
-		return map[string]string{"os": osName(), "cwd": t.Dir}, nil
+		return map[string]string{"os": runtime.GOOS + " " + runtime.GOARCH, "cwd": t.Dir}, nil
 	}
 	return nil, fmt.Errorf("no tool %q", t.Tool)
 }
