@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// checkMachO looks at a program for macOS that cannot be run here: its header and segments, what it loads, and that each
-// symbol which it asks for is one of macOS's own library.
+// checkMachO looks at a program for macOS that cannot be run here: its header and segments, what it loads, whether it is
+// signed, and that nothing of Quern or of Linux is asked of macOS. Its linker has seen that libSystem has all other names.
 func checkMachO(name, arch string) error {
 	f, err := macho.Open(name)
 	if err != nil {
@@ -46,7 +46,6 @@ func checkMachO(name, arch string) error {
 	if err != nil {
 		return err
 	}
-	// The kernels' own names are none that a library has, and neither are those of Linux.
 	for _, s := range asks {
 		s = strings.TrimPrefix(s, "_")
 		if strings.HasPrefix(s, "qn_") || strings.HasPrefix(s, "sys_") || s == "syscall" || s == "getauxval" {
