@@ -8,7 +8,7 @@
 #	make cluster    bin/quern-cluster, with UCX inside: for "serve --ranks host:port" and "rank"
 #	make test-cluster   that over this machine's network, and between network namespaces where root can make them
 #	make windows    quern.exe for Windows on amd64, by Zig's C compiler, into build-windows-amd64/
-#	make macos      quern for macOS on arm64 and amd64, likewise: built and looked at, run by nobody yet
+#	make macos      the C library and its checks for macOS on arm64 and amd64, likewise: linked and looked at, not run
 #	make test-windows   the checks of C for Windows, under Wine
 #	make libquern   the C library for other languages, libquern.so and libquern.a with libquern.h, into build/lib/
 #	make test       every test, C and Go, with a summary at the end
@@ -79,8 +79,10 @@ windows:
 	@scripts/cross.sh program windows amd64 '$(VERSION)'
 
 macos:
-	@scripts/cross.sh program darwin arm64 '$(VERSION)'
-	@scripts/cross.sh program darwin amd64 '$(VERSION)'
+	@scripts/cross.sh lib darwin arm64
+	@scripts/cross.sh check darwin arm64
+	@scripts/cross.sh lib darwin amd64
+	@scripts/cross.sh check darwin amd64
 
 test-windows:
 	@scripts/cross.sh lib windows amd64
