@@ -127,7 +127,7 @@ func TestRequestsOfOthers(t *testing.T) {
 func TestAdministration(t *testing.T) {
 	t.Parallel()
 	s := fake.Demo(t, fake.Setup{Server: server.Config{Caller: callerOfHeader, SlotPath: t.TempDir(), LoraDir: t.TempDir(),
-		Library: &fake.Shelf{}, Rescan: func() error { return nil }}})
+		Proxy: true, Library: &fake.Shelf{}, Rescan: func() error { return nil }}})
 	n := 0
 	for _, r := range s.Server.Routes() {
 		if !r.Admin {
