@@ -15,7 +15,6 @@
 #define MM_PAIR_TOKENS 0
 #define MM_DOT8_OFFSET 1
 #define MM_BY 2
-#define MM_READY_FROM (MM_TOKENS + 1) /* a second tile: by then words also lie interleaved */
 
 /* Register j has 8 weights of row 2j, then 8 of row 2j + 1. */
 typedef struct {
@@ -81,6 +80,8 @@ static inline dots ints_dot8(dots acc, words a, acts x) { return ints_dot(acc, a
 
 #include "tmpl/matmul_int.h"
 
+#include "arm/many_i8mm.h"
+
 /* 16 independent usmmla: as many as four pipes with a latency of 4 take. */
 static void int8_rounds_i8mm(int64_t n)
 {
@@ -104,6 +105,7 @@ static void int8_rounds_i8mm(int64_t n)
 void mm_init_i8mm(struct kernels *k)
 {
 	mm_fill_i8mm(k);
+	many_fill(k);
 	k->int8_rounds = int8_rounds_i8mm;
 	k->int8_per_round = 16 * 32;
 }

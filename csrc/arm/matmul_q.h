@@ -84,6 +84,13 @@ static inline bytes bytes_lookup(bytes a, const uint8_t *t, int n)
 	                lookup_in(a.q[3], t, n)}};
 }
 
+static inline bytes bytes_set1(int x)
+{
+	const uint8x16_t a = vdupq_n_u8((uint8_t)x);
+
+	return (bytes){{a, a, a, a}};
+}
+
 static inline bytes bytes_add(bytes a, bytes b) { return (bytes)EACH2(vaddq_u8, a, b); }
 
 static inline uint8x16_t signed128(uint8x16_t a, uint8x16_t s)

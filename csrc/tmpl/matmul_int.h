@@ -16,7 +16,8 @@
  *
  *	MM_TOKENS              tokens of a tile: their sums and products stay in registers
  *	MM_PAIR_TOKENS         the same for two panels at once, 0 where a set does not do that
- *	MM_BY                  2 in a set with matrix instructions, else not defined
+ *	MM_BY                  2 in a set with matrix instructions, which takes few tokens here, and many its own way; else
+ *	                       not defined
  *	MM_READY_FROM          tokens of one panel from which to unpack a block pays; not defined: it never does
  *	MM_KEEP                1 in a set of one panel whose first tile can keep words; not defined: 0
  *	MM_SUMS_AWAY           1 in a set without registers for the sums of more than two tokens
@@ -762,7 +763,7 @@ INLINE int keeps(int type)
 /* Whether words are so much work to take out of their lines, for n tokens, that one time for all tiles is better. */
 INLINE int unpack_pays(int type, int np, int n)
 {
-	if (MM_BY == 1 && (is_coded(type) || (type_row(type).bits == 8 && !MM_NARROW))) /* they lie as is wanted */
+	if (MM_BY == 2 || is_coded(type) || (type_row(type).bits == 8 && !MM_NARROW)) /* they lie as is wanted */
 		return 0;
 	if (np == 1)
 		return n >= (keeps(type) ? MM_TOKENS + 1 : MM_READY_FROM);
@@ -795,7 +796,7 @@ INLINE int tile_most(int np)
 
 INLINE int tile_least(int np, int ready)
 {
-	return MM_BY == 2 ? (ready ? 1 : 2) : ready ? tile_most(np) - 1 : np == 1 ? 1 : QN_PAIR_MIN / 2;
+	return MM_BY == 2 ? 2 : ready ? tile_most(np) - 1 : np == 1 ? 1 : QN_PAIR_MIN / 2;
 }
 
 /* The same of one panel of a type that mm_few() takes MM_FEW tokens of. */
@@ -845,11 +846,6 @@ MM_CODED(one, 1, FROM_LINES)
 MM_CODED(two, 2, FROM_LINES)
 #else
 #define coded_tile_two coded_tile_one
-#endif
-#if MM_BY == 2
-MM_CODED(ready, 1, FROM_KEPT)
-#else
-#define coded_tile_ready coded_tile_one
 #endif
 
 #define MM_TILE_HOW(np, nt, how, least)                                                                          \
@@ -953,9 +949,7 @@ INLINE void mm_panels(int type, int super, int np, int ready, float *out, const 
 					starts_of(type, super, start[k], x + k);
 			}
 			if (is_coded(type)) {
-				if (ready)
-					coded_tile_ready(type, nt, y, stride, w, x + t, start + t);
-				else if (np == 2)
+				if (np == 2)
 					coded_tile_two(type, nt, y, stride, w, x + t, start + t);
 				else
 					coded_tile_one(type, nt, y, stride, w, x + t, start + t);
