@@ -44,7 +44,7 @@ static void blocks(const uint8_t *b[QN_PANEL], const struct rows *s, int64_t i, 
 }
 
 /* 1 where all 16 halves are finite. An exponent of ones, and its lowest bit once more, carry into the sign. */
-static int finite(const uint16_t h[QN_PANEL])
+static int all_finite(const uint16_t h[QN_PANEL])
 {
 	halves8 v[2];
 	longs2 carry;
@@ -60,7 +60,7 @@ static int pack_d(void *p, size_t bytes, int64_t i, const uint8_t *const b[QN_PA
 	uint16_t *d = (uint16_t *)((uint8_t *)p + x16_d_at((int64_t)bytes, i));
 
 	halves_of(d, b, at);
-	return finite(d);
+	return all_finite(d);
 }
 
 /*
@@ -100,7 +100,7 @@ static int pack_q4k(struct x16_q4k *p, const struct rows *s, int64_t i)
 	blocks(b, s, i, sizeof(struct q4k));
 	pack_scales(p->sl, p->sh, p->d, p->dmin, b);
 	lines(p->qs, sizeof *p->qs, b, offsetof(struct q4k, qs), 32);
-	return finite(p->d) & finite(p->dmin);
+	return all_finite(p->d) & all_finite(p->dmin);
 }
 
 static int pack_q5k(struct x16_q5k *p, const struct rows *s, int64_t i)
@@ -116,7 +116,7 @@ static int pack_q5k(struct x16_q5k *p, const struct rows *s, int64_t i)
 		memcpy(p->part[j / 2].qh[j % 2], &fifth[j], sizeof *fifth);
 	for (int k = 0; k < 4; k++)
 		lines(p->part[k].qs, sizeof *p->part[k].qs, b, offsetof(struct q5k, qs) + 32 * (size_t)k, 8);
-	return finite(p->d) & finite(p->dmin);
+	return all_finite(p->d) & all_finite(p->dmin);
 }
 
 /*
@@ -167,7 +167,7 @@ static int pack_q2k(struct x16_q2k *p, const struct rows *s, int64_t i)
 	line_of(&w[0], b, offsetof(struct q2k, d));
 	line_half(p->d, &w[0], 0);
 	line_half(p->dmin, &w[0], 1);
-	return finite(p->d) & finite(p->dmin);
+	return all_finite(p->d) & all_finite(p->dmin);
 }
 
 /* The scales' nibbles and bit pairs are those of sl and sh as they are. */
@@ -206,7 +206,7 @@ static int pack_iq4_xs(struct x16_iq4_xs *p, const struct rows *s, int64_t i)
 	for (int j = 0; j < 4; j++)
 		line_byte(p->sl[j], &w, j);
 	lines(p->qs, sizeof *p->qs, b, offsetof(struct iq4_xs, qs), 32);
-	return finite(p->d);
+	return all_finite(p->d);
 }
 
 static int pack_tq2_0(struct x16_tq2_0 *p, const struct rows *s, int64_t i)
@@ -231,7 +231,7 @@ static int pack_coded(int type, uint8_t *p, const struct rows *s, int64_t i)
 	halves_of(d, b, type == QN_TQ1_0 ? offsetof(struct tq1_0, d) : 0);
 	for (int r = 0; type == QN_IQ1_M && r < QN_PANEL; r++)
 		d[r] = iq1m_d(b[r] + offsetof(struct iq1_m, scales));
-	return finite(d);
+	return all_finite(d);
 }
 
 /* The scales that rows begin with, which lie before s->base. */
@@ -329,9 +329,9 @@ static int pack_group(int type, uint8_t *p, const struct rows *s, int64_t i, int
 			line_of(&w, b, at);
 			line_half(d[j], &w, 0);
 			line_half(m[j], &w, 1);
-			ok &= finite(m[j]);
+			ok &= all_finite(m[j]);
 		}
-		ok &= finite(d[j]);
+		ok &= all_finite(d[j]);
 	}
 	return ok;
 }
@@ -366,7 +366,7 @@ static int pack_f16(uint16_t *p, const struct rows *s, int64_t k, int n)
 		for (int r = 0; r < QN_PANEL; r++)
 			memcpy(&p[c * QN_PANEL + r], b[r] + 2 * c, 2);
 	for (int c = 0; c < n * QN_PANEL; c++)
-		carry |= (uint16_t)((p[c] & 0x7c00) + 0x0400); /* as in finite() */
+		carry |= (uint16_t)((p[c] & 0x7c00) + 0x0400); /* as in all_finite() */
 	return !(carry & 0x8000);
 }
 
