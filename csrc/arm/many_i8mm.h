@@ -104,8 +104,10 @@ INLINE void many_mins(int8_t to[TWOS][16], const int8_t pair[4][QN_PANEL][2])
 		const int16x8_t b = vreinterpretq_s16_s8(vld1q_s8(pair[1][8 * h]));
 		const int16x8_t c = vreinterpretq_s16_s8(vld1q_s8(pair[2][8 * h]));
 		const int16x8_t d = vreinterpretq_s16_s8(vld1q_s8(pair[3][8 * h]));
-		const int32x4_t ab0 = vreinterpretq_s32_s16(vzip1q_s16(a, b)), ab1 = vreinterpretq_s32_s16(vzip2q_s16(a, b));
-		const int32x4_t cd0 = vreinterpretq_s32_s16(vzip1q_s16(c, d)), cd1 = vreinterpretq_s32_s16(vzip2q_s16(c, d));
+		const int32x4_t ab0 = vreinterpretq_s32_s16(vzip1q_s16(a, b));
+		const int32x4_t ab1 = vreinterpretq_s32_s16(vzip2q_s16(a, b));
+		const int32x4_t cd0 = vreinterpretq_s32_s16(vzip1q_s16(c, d));
+		const int32x4_t cd1 = vreinterpretq_s32_s16(vzip2q_s16(c, d));
 
 		vst1q_s8(to[4 * h], vreinterpretq_s8_s32(vzip1q_s32(ab0, cd0)));
 		vst1q_s8(to[4 * h + 1], vreinterpretq_s8_s32(vzip2q_s32(ab0, cd0)));
@@ -126,7 +128,8 @@ INLINE void many_super(int type, struct many *m, const struct block *w)
 			many_words(type, m, sub_of(type, g, i / s.words) * s.words + i % s.words, super_word(type, p, g, i),
 			           super_word(type, p, g, i + 1));
 	for (int j = 0; j < 64 / s.words; j++) {
-		const int8x16_t a = vld1q_s8(w->s.scale[j]), b = j + 1 < 64 / s.words ? vld1q_s8(w->s.scale[j + 1]) : vdupq_n_s8(0);
+		const int last = j + 1 == 64 / s.words;
+		const int8x16_t a = vld1q_s8(w->s.scale[j]), b = last ? vdupq_n_s8(0) : vld1q_s8(w->s.scale[j + 1]);
 		const int8x16_t a0 = vzip1q_s8(a, a), a1 = vzip2q_s8(a, a), b0 = vzip1q_s8(b, b), b1 = vzip2q_s8(b, b);
 		const int16x8_t t[4] = {vsubl_s8(vget_low_s8(a0), vget_low_s8(b0)), vsubl_high_s8(a0, b0),
 		                        vsubl_s8(vget_low_s8(a1), vget_low_s8(b1)), vsubl_high_s8(a1, b1)};
