@@ -2,12 +2,12 @@
  * many_i8mm.h - products of a panel and many tokens by the int8 matrix extension. Included by matmul_i8mm.c, after the
  * template, whose unpacking it uses.
  *
- * One smmla multiplies 8 weights of 2 rows by 8 activations of 2 tokens. Everything stays in its form, to the end: sums,
- * scales and results of 2 rows and 2 tokens are a register, (row 0, token 0), (row 0, token 1), (row 1, token 0),
+ * One smmla multiplies 8 weights of 2 rows by 8 activations of 2 tokens. Everything stays in its form, to the end:
+ * sums, scales and results of 2 rows and 2 tokens are a register, (row 0, token 0), (row 0, token 1), (row 1, token 0),
  * (row 1, token 1). What the template does for each tile, taking products apart by token, is done once a call.
  *
- * Weights are signed here, less their offset, which is then in no sum. Minimums are a product of the same kind: those of
- * 8 sub-blocks, of 6 bits at most, by the sums of 8 sub-blocks' activations, in two planes of 8 bits.
+ * Weights are signed here, less their offset, which is then in no sum. Minimums are a product of the same kind: those
+ * of 8 sub-blocks, of 6 bits at most, by the sums of 8 sub-blocks' activations, in two planes of 8 bits.
  *
  * Shaped by predicted cycles, since no Arm machine was there: see docs/kernels.md.
  */
@@ -124,9 +124,11 @@ INLINE void many_super(int type, struct many *m, const struct block *w)
 
 	for (int g = 0; g < s.parts; g++)
 #pragma GCC unroll 32
-		for (int i = 0; i < s.subs * s.words; i += 2)
-			many_words(type, m, sub_of(type, g, i / s.words) * s.words + i % s.words, super_word(type, p, g, i),
-			           super_word(type, p, g, i + 1));
+		for (int i = 0; i < s.subs * s.words; i += 2) {
+			const int at = sub_of(type, g, i / s.words) * s.words + i % s.words;
+
+			many_words(type, m, at, super_word(type, p, g, i), super_word(type, p, g, i + 1));
+		}
 	for (int j = 0; j < 64 / s.words; j++) {
 		const int last = j + 1 == 64 / s.words;
 		const int8x16_t a = vld1q_s8(w->s.scale[j]), b = last ? vdupq_n_s8(0) : vld1q_s8(w->s.scale[j + 1]);
@@ -283,10 +285,12 @@ INLINE void many_small_tile(int n_words, int min, int pairs, float (*y)[TWOS][4]
 
 #pragma GCC unroll 4
 				for (int p = 0; p < pairs; p++) {
-					float32x4_t f = vmulq_f32(d, vcvtq_f32_s32(dot[r][p]));
+					const float32x4_t s = vcvtq_f32_s32(dot[r][p]);
+					float32x4_t f = vmulq_f32(d, s);
 
 					if (min)
-						f = vfmaq_f32(f, vld1q_f32(m->least[j][h + r]), vld1q_f32(x[p].fsum[j]));
+						f = vfmaq_f32(f, vld1q_f32(m->least[j][h + r]),
+						              vld1q_f32(x[p].fsum[j]));
 					sum[r][p] = vfmaq_f32(sum[r][p], f, vld1q_f32(x[p].d[j * n_words / 8]));
 				}
 			}
@@ -327,11 +331,24 @@ MANY_TILES(small_8, SMALL_8)
 MANY_TILES(small_8_min, SMALL_8_MIN)
 MANY_TILES(small_4, SMALL_4)
 
+INLINE void many_tiles(int type, int super, float (*y)[TWOS][4], const struct many *m, const struct pair *x, int pairs,
+                       int nb)
+{
+	const int min = type_row(type).min, n_words = type_row(type).words;
+
+	if (!super)
+		(n_words == 4 ? many_small_4 : min ? many_small_8_min : many_small_8)(y, m, x, pairs, nb);
+	else if (n_words == 8)
+		(min ? many_super_8_min : many_super_8)(y, m, x, pairs, nb);
+	else
+		(min ? many_super_4_min : many_super_4)(y, m, x, pairs, nb);
+}
+
 /* out[r][t] = panel r of np times token t of n; type and super constant. */
 INLINE void mm_many(int type, int super, int np, float *out, const uint8_t *p0, const uint8_t *p1, const struct act8 *x,
                     int64_t n_in, int64_t n_act, int n)
 {
-	const int pairs = (n + 1) / 2, min = type_row(type).min, n_words = type_row(type).words;
+	const int pairs = (n + 1) / 2, n_words = type_row(type).words;
 	const int64_t size = (int64_t)qn_panel_bytes(type, n_in);
 	float y[2][MANY_PAIRS][TWOS][4];
 	struct pair by_two[MANY_PAIRS];
@@ -358,13 +375,7 @@ INLINE void mm_many(int type, int super, int np, float *out, const uint8_t *p0, 
 			} else {
 				many_small(type, &m, &w[r], small);
 			}
-			if (!super)
-				(n_words == 4 ? many_small_4 : min ? many_small_8_min : many_small_8)(y[r], &m, by_two, pairs,
-				                                                                     small);
-			else if (n_words == 8)
-				(min ? many_super_8_min : many_super_8)(y[r], &m, by_two, pairs, small);
-			else
-				(min ? many_super_4_min : many_super_4)(y[r], &m, by_two, pairs, small);
+			many_tiles(type, super, y[r], &m, by_two, pairs, small);
 			w[r].p += super ? super_step(type, b) : x16_line_bytes(type, nb) + x16_scale_bytes(type, nb);
 		}
 	}
@@ -372,7 +383,8 @@ INLINE void mm_many(int type, int super, int np, float *out, const uint8_t *p0, 
 		for (int t = 0; t < n; t++, out += QN_PANEL)
 #pragma GCC unroll 4
 			for (int i = 0; i < 4; i++) {
-				const float32x4_t a = vld1q_f32(y[r][t / 2][2 * i]), c = vld1q_f32(y[r][t / 2][2 * i + 1]);
+				const float32x4_t a = vld1q_f32(y[r][t / 2][2 * i]);
+				const float32x4_t c = vld1q_f32(y[r][t / 2][2 * i + 1]);
 
 				vst1q_f32(out + 4 * i, t % 2 ? vuzp2q_f32(a, c) : vuzp1q_f32(a, c));
 			}
