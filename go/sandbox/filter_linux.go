@@ -13,15 +13,19 @@ import (
 // refused are system calls that no enclosed program makes: each fails as if the user might not. Landlock does not know them,
 // or knows them only partly.
 var refused = append(refusedHere,
-	// the network; a pair of sockets reaches nothing else
-	unix.SYS_SOCKET,
+	// the network
+	unix.SYS_SOCKET, unix.SYS_CONNECT, unix.SYS_BIND, unix.SYS_LISTEN, unix.SYS_ACCEPT, unix.SYS_ACCEPT4,
 	// other processes: their memory, their files, their limits, their time
 	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_PIDFD_GETFD, unix.SYS_PIDFD_SEND_SIGNAL,
 	unix.SYS_KCMP, unix.SYS_PROCESS_MADVISE, unix.SYS_PROCESS_MRELEASE, unix.SYS_MIGRATE_PAGES, unix.SYS_MOVE_PAGES,
 	unix.SYS_SETPRIORITY, unix.SYS_SCHED_SETAFFINITY, unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETPARAM,
 	unix.SYS_SCHED_SETATTR, unix.SYS_IOPRIO_SET,
-	// memory, queues and keys that processes of a user share
-	unix.SYS_SHMGET, unix.SYS_MSGGET, unix.SYS_SEMGET, unix.SYS_MQ_OPEN, unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY, unix.SYS_KEYCTL,
+	// memory, queues and keys that processes of a user share: whoever knows or finds a number needs no call that gets it
+	unix.SYS_SHMGET, unix.SYS_SHMAT, unix.SYS_SHMCTL, unix.SYS_SHMDT,
+	unix.SYS_MSGGET, unix.SYS_MSGSND, unix.SYS_MSGRCV, unix.SYS_MSGCTL,
+	unix.SYS_SEMGET, unix.SYS_SEMOP, unix.SYS_SEMTIMEDOP, unix.SYS_SEMCTL,
+	unix.SYS_MQ_OPEN, unix.SYS_MQ_UNLINK, unix.SYS_MQ_TIMEDSEND, unix.SYS_MQ_TIMEDRECEIVE, unix.SYS_MQ_NOTIFY,
+	unix.SYS_MQ_GETSETATTR, unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY, unix.SYS_KEYCTL,
 	// a process that leaves its group would outlive its call
 	unix.SYS_SETSID, unix.SYS_SETPGID,
 	// what files have beside their content, by their names or when they are open to be read
@@ -68,6 +72,10 @@ func jump(op uint16, k uint32, yes, no uint8) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_JMP | op | unix.BPF_K, K: k, Jt: yes, Jf: no}
 }
 
+func and(k uint32) unix.SockFilter {
+	return unix.SockFilter{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: k}
+}
+
 func answer(k uint32) unix.SockFilter { return unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: k} }
 
 var (
@@ -94,6 +102,9 @@ func filter() []unix.SockFilter {
 	for _, call := range refused {
 		on(call, deny)
 	}
+	// A pair of streams reaches nothing else. One of datagrams can be sent and connected to any socket that has a path.
+	on(unix.SYS_SOCKETPAIR, load(arg(0)), jump(unix.BPF_JEQ, unix.AF_UNIX, 0, 3), load(arg(1)), and(0xf),
+		jump(unix.BPF_JEQ, unix.SOCK_STREAM, 1, 0), deny, pass)
 	on(unix.SYS_CLONE3, missing)
 	on(unix.SYS_CLONE, load(arg(0)), jump(unix.BPF_JSET, namespaces, 0, 1), deny, pass)
 	// limits of itself only

@@ -9,7 +9,6 @@ package sandbox
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -37,10 +36,43 @@ func New(dir string) (Jail, error) {
 		return Jail{}, err
 	case !info.IsDir():
 		return Jail{}, fmt.Errorf("%s is no folder", dir)
-	case dir == "/":
-		return Jail{}, errors.New("/ is all of the machine, want one folder")
 	}
-	return Jail{dir}, nil
+	return Jail{dir}, apart(dir)
+}
+
+// programs are folders of which the system's programs, their settings, and the system itself are: who writes there decides
+// what others run.
+var programs = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc", "/boot", "/dev", "/proc", "/sys",
+	"/nix/store"}
+
+// apart refuses a folder that has this program or programs of the system in it, or is theirs.
+func apart(dir string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	if real, err := filepath.EvalSymlinks(self); err == nil { // there is none where the program was replaced
+		self = real
+	}
+	if under(dir, self) {
+		return fmt.Errorf("%s has this program in it, %s, which tools could replace: want a folder of its own", dir, self)
+	}
+	for _, path := range programs {
+		real, err := filepath.EvalSymlinks(path)
+		if err != nil {
+			continue
+		}
+		if under(dir, real) || under(real, dir) {
+			return fmt.Errorf("%s has files of the system, as %s: want a folder of its own", dir, path)
+		}
+	}
+	return nil
+}
+
+// under reports whether an absolute path is a folder or in it, by its name.
+func under(dir, path string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(rel)
 }
 
 // Dir returns the folder, as an absolute path without links.
@@ -56,25 +88,20 @@ const (
 type order struct {
 	Dir  string   // it may touch
 	Work string   // it begins in
-	Self string   // this program, which it may run
-	Args []string // what it becomes; the first is the path
+	Args []string // what it becomes; the first is the path, or Own
 	Name string   // by which that is called
 }
 
 // Own stands for this program in the arguments of Command.
 const Own = ""
 
+// self is the file that this process runs, even if another has its name by now: a name could be given to another program.
+const self = "/proc/self/exe"
+
 // Command returns a command in the jail that begins in a folder of it: args are a path and arguments. With Own as the path it is
 // this program, called name. When ctx ends, all its processes do. The environment has nothing of this process's own.
 func (j Jail) Command(ctx context.Context, work, name string, args ...string) (*exec.Cmd, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	if args[0] == Own {
-		args[0] = self
-	}
-	spec, err := json.Marshal(order{Dir: j.dir, Work: work, Self: self, Args: args, Name: name})
+	spec, err := json.Marshal(order{Dir: j.dir, Work: work, Args: args, Name: name})
 	if err != nil {
 		return nil, err
 	}

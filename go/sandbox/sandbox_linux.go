@@ -5,6 +5,7 @@ package sandbox
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"runtime"
@@ -62,6 +63,10 @@ func (o order) become() error {
 	if len(o.Args) == 0 {
 		return errors.New("nothing to run")
 	}
+	// What this process has inherited is not for the program: only its standard files are.
+	if err := unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		return fmt.Errorf("close_range: %w", err)
+	}
 	// When memory is short, this ends before the server does.
 	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0)
 	if err := os.Chdir(o.Work); err != nil {
@@ -85,7 +90,11 @@ func (o order) become() error {
 	if err := restrictCalls(); err != nil {
 		return err
 	}
-	return syscall.Exec(o.Args[0], append([]string{o.Name}, o.Args[1:]...), os.Environ())
+	path := o.Args[0]
+	if path == Own {
+		path = self
+	}
+	return syscall.Exec(path, append([]string{o.Name}, o.Args[1:]...), os.Environ())
 }
 
 // dropCapabilities gives up what root may do beyond its own files. Since there are no new privileges, nothing that is executed
@@ -116,7 +125,7 @@ func (o order) restrictFiles() error {
 	if err := allow(rules, o.Dir, folderRights); err != nil {
 		return err
 	}
-	for _, path := range append([]string{o.Self}, system...) {
+	for _, path := range append([]string{self}, system...) {
 		if err := allow(rules, path, readRights); err != nil && !errors.Is(err, unix.ENOENT) {
 			return err
 		}
