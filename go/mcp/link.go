@@ -155,8 +155,9 @@ func (s Server) transport() (sdk.Transport, *tail) {
 	said := &tail{}
 	cmd.Stderr = said
 	cmd.WaitDelay = time.Second // for what the program leaves running, which may hold its pipes
-	// The SDK bounds the lines that the program writes.
-	return &sdk.CommandTransport{Command: cmd, TerminateDuration: 2 * time.Second}, said
+	// The SDK bounds the lines that the program writes. A program that is busy
+	// does not see that its input ended: it is told by a signal after TerminateDuration, for which the server's end waits.
+	return &sdk.CommandTransport{Command: cmd, TerminateDuration: time.Second}, said
 }
 
 // sameServer refuses redirects to other servers, which must not get the fields that headers adds.

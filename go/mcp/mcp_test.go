@@ -9,10 +9,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -33,6 +36,14 @@ func TestMain(m *testing.M) {
 	if err := newServer().Run(context.Background(), &sdk.StdioTransport{}); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
+	}
+	if mark := os.Getenv(asServer + "_MARK"); mark != "" { // goes on after its input has ended
+		told := make(chan os.Signal, 1)
+		signal.Notify(told, syscall.SIGTERM)
+		<-told
+		if err := os.WriteFile(mark, nil, 0o600); err != nil {
+			panic(err)
+		}
 	}
 }
 
@@ -65,6 +76,25 @@ func newServer() *sdk.Server {
 // stdio is a server that is started.
 func stdio(kind string) Server {
 	return Server{Command: os.Args[0], Env: map[string]string{asServer: kind}}
+}
+
+// A program that goes on after its input has ended is asked to end by a signal, and may tidy up.
+func TestCloseBusy(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("no such signal")
+	}
+	busy := stdio("good")
+	mark := filepath.Join(t.TempDir(), "told")
+	busy.Env[asServer+"_MARK"] = mark
+	b, err := Open(t.Context(), map[string]Server{"a": busy}, "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Close()
+	if _, err := os.Stat(mark); err != nil {
+		t.Error(err)
+	}
 }
 
 // Tools of a started server and of one at a URL, which has the same names.

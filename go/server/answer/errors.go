@@ -67,8 +67,8 @@ func toAPI(err error) *reply.Error {
 	case errors.As(err, &long):
 		return &reply.Error{
 			Status: http.StatusBadRequest,
-			Message: fmt.Sprintf("the request has %s tokens, which exceeds the available context size of %d tokens: want a "+
-				"shorter one, or a server with a larger --ctx-size", long.Count(), long.Ctx),
+			Message: fmt.Sprintf("the request has %s tokens, which exceeds the available context size of %d tokens: too large, "+
+				"want a shorter one, or a server with a larger --ctx-size", long.Count(), long.Ctx),
 			Extra: map[string]any{"type": "exceed_context_size_error", "n_prompt_tokens": long.Prompt, "n_ctx": long.Ctx},
 		}
 	case errors.As(err, &body):

@@ -119,8 +119,8 @@ func WrapAPI(several bool, i int, err error) error {
 	if long := (*engine.TooLongError)(nil); several && errors.As(err, &long) {
 		return &reply.Error{
 			Status: http.StatusBadRequest,
-			Message: fmt.Sprintf("element %d has %s tokens, which exceeds the available context size of %d tokens: want a "+
-				"shorter one, or a server with a larger --ctx-size", i, long.Count(), long.Ctx),
+			Message: fmt.Sprintf("element %d has %s tokens, which exceeds the available context size of %d tokens: too large, "+
+				"want a shorter one, or a server with a larger --ctx-size", i, long.Count(), long.Ctx),
 			Extra: map[string]any{"type": "exceed_context_size_error", "n_prompt_tokens": long.Prompt, "n_ctx": long.Ctx},
 		}
 	}

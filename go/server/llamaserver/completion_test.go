@@ -265,7 +265,7 @@ func TestSlots(t *testing.T) {
 	_, b, _ := s.Do("GET", "/slots", "")
 	l := fake.Parse[[]slot](t, b)
 	if len(l) != 4 || !l[0].Processing || l[0].Task != 1 || l[0].Ctx != 512 || l[0].Next[0].Remain != 97 ||
-		l[0].Params["top_k"] != 3.0 || l[1].Processing || l[1].Task != -1 {
+		l[0].Params["top_k"] != 3.0 || l[1].Processing || l[1].Task != -1 || l[1].Params != nil || l[1].Next != nil {
 		t.Errorf("got %s", b)
 	}
 	leave()
@@ -448,7 +448,7 @@ func TestRealSlots(t *testing.T) {
 	if again["content"] != a["content"] || timings["cache_n"] == 0.0 {
 		t.Errorf("the second answer %v, want the first %v from the cache", again, a)
 	}
-	if one.Processing || one.Params["top_k"] != 5.0 || len(one.Next) != 1 || one.Next[0].Decoded != 8 ||
+	if one.Processing || one.Params["top_k"] != 5.0 || len(one.Next) != 1 || one.Next[0].Decoded != 0 ||
 		one.Next[0].Remain != -1 || one.Next[0].HasLine != again["has_new_line"] {
 		t.Errorf("got %+v", one)
 	}

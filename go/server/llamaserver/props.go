@@ -95,7 +95,7 @@ func (s *API) defaultUnloaded() bool {
 func (s *API) props(req *answer.Request) error {
 	m := req.Model
 	p := props{
-		Defaults: idleSlot(m, 0), TotalSlots: m.Slots(), Alias: m.Name, Path: m.Path, FileType: m.Info.FileType,
+		Defaults: defaultSlot(m, 0), TotalSlots: m.Slots(), Alias: m.Name, Path: m.Path, FileType: m.Info.FileType,
 		Modalities:  map[string]bool{"vision": m.Projector.Takes(chat.Picture), "video": m.Projector.Takes(chat.Video), "audio": m.Projector.Takes(chat.Sound)},
 		MediaMarker: ask.MediaMarker,
 		Slots:       !s.NoSlots, Metrics: s.HasPage("/metrics"), MCP: s.Tools != nil, UI: s.HasPage("/"),

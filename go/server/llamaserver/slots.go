@@ -21,7 +21,7 @@ import (
 )
 
 // A slotEntry is a slot as the API shows it, with the sequence that runs or last ran in
-// it.
+// it. As in llama-server, a slot that was never used has neither params nor next_token.
 type slotEntry struct {
 	ID          int            `json:"id"`
 	Model       string         `json:"model"`
@@ -32,8 +32,8 @@ type slotEntry struct {
 	Prompt      int            `json:"n_prompt_tokens"`
 	Processed   int            `json:"n_prompt_tokens_processed"`
 	Cached      int            `json:"n_prompt_tokens_cache"`
-	Params      map[string]any `json:"params"`
-	Next        []nextToken    `json:"next_token"`
+	Params      map[string]any `json:"params,omitempty"`
+	Next        []nextToken    `json:"next_token,omitempty"`
 }
 
 type nextToken struct {
@@ -43,8 +43,8 @@ type nextToken struct {
 	Decoded int  `json:"n_decoded"`
 }
 
-// idleSlot is a slot that was never used. Its params are the defaults.
-func idleSlot(m *ask.Model, id int) slotEntry {
+// defaultSlot is a slot as a request without fields would set it.
+func defaultSlot(m *ask.Model, id int) slotEntry {
 	o := ask.NewOptions(m)
 	ask.Filled(m, &o)
 	_ = o.Bias.Settle(m, o.IgnoreEOS) // tokens that the model does not have are refused in requests
@@ -60,14 +60,19 @@ func (s *API) slots(req *answer.Request) error {
 	list := []slotEntry{}
 	free := false
 	for i, from := range m.Engine.Status().Slots {
-		one := idleSlot(m, i)
+		one := defaultSlot(m, i)
 		free = free || !from.Busy
-		if from.Request != 0 {
+		if from.Request == 0 {
+			one.Params, one.Next = nil, nil
+		} else {
 			one.Task, one.Processing = int64(from.Request), from.Busy
 			one.Prompt, one.Processed, one.Cached = from.Prompt, from.Evaluated-from.Cached, from.Cached
-			next := nextToken{Has: from.Busy, Decoded: from.Generated, Remain: -1}
-			if from.Busy && from.MaxTokens >= 0 {
-				next.Remain = from.MaxTokens - from.Generated
+			next := nextToken{Has: from.Busy, Remain: -1} // of what runs: a sequence that ended leaves nothing here
+			if from.Busy {
+				next.Decoded = from.Generated
+				if from.MaxTokens >= 0 {
+					next.Remain = from.MaxTokens - from.Generated
+				}
 			}
 			if t, ok := s.Host.Running.Task(m, from.Request, i); ok && req.Caller.Owns(t.Owner) {
 				one.Params, next.HasLine = t.Opts.Settings(), t.Line

@@ -139,7 +139,7 @@ func TestVectorsRefused(t *testing.T) {
 		{"/v1/embeddings", `{"input":"a","dimensions":257}`, 400, "dimensions: 257, want at most 256"},
 		{"/v1/embeddings", `{"input":"a","dimensions":"x"}`, 400, "dimensions: "},
 		{"/v1/embeddings", `{"input":"a","encoding_format":"hex"}`, 400, "encoding_format: "},
-		{"/v1/embeddings", `{"input":"` + long + `"}`, 400, "exceeds the available context size of 1024"},
+		{"/v1/embeddings", `{"input":"` + long + `"}`, 400, "exceeds the available context size of 1024 tokens: too large"},
 		{"/v1/embeddings", `{"input":["a","` + long + `"]}`, 400, "element 1 has"},
 		{"/v1/embeddings", `{"input":[` + strings.Repeat(`"a",`, 2048) + `"a"]}`, 400, "at most 2048"},
 		{"/v1/rerank", `{"query":"a","documents":["b"]}`, 501, "no classifier"},
