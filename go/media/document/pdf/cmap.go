@@ -4,15 +4,16 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf16"
+	"unicode/utf8"
 )
 
 // A cmap says how codes are cut out of strings, and which characters or glyphs they are.
 type cmap struct {
 	spaces []space         // none: codes have two bytes
 	chars  map[code]string // of bfchar
-	spans  []charSpan      // of bfrange
+	spans  ranges[[]rune]  // of bfrange: characters of the first code, of which the last counts up
 	cids   map[code]uint32 // of cidchar
-	ranges []cidRange      // of cidrange
+	ranges ranges[uint32]  // of cidrange: the glyph of the first code
 	down   bool            // it writes from the top
 }
 
@@ -24,20 +25,12 @@ type code struct {
 
 type space struct{ low, high code }
 
-// A charSpan is codes whose characters follow one another: the last of them does.
-type charSpan struct {
-	low, high code
-	chars     []rune
-}
-
-type cidRange struct {
-	low, high code
-	cid       uint32
-}
+// key orders codes: those of fewer bytes are first.
+func (c code) key() int { return int(c.n)<<32 | int(c.bits) }
 
 // Limits of what a few bytes of a cmap make.
 const (
-	maxChars   = 1 << 17
+	maxChars   = 1 << 17 // codes, and as many ranges of glyphs
 	maxSpaces  = 256
 	maxSpans   = 1 << 14
 	maxUnits   = 64 // characters of a code
@@ -45,14 +38,14 @@ const (
 )
 
 // mapped reads a cmap, which is a program in PostScript of a few forms.
-func mapped(data []byte) *cmap {
+func (f *file) mapped(data []byte) *cmap {
 	m := &cmap{chars: map[code]string{}, cids: map[code]uint32{}}
 	l := lexer{data: data}
 	var operands []any
-	for {
-		l.nodes = 0
+	for steps := 1; ; steps++ {
 		v := l.next()
-		if v == (done{}) {
+		if v == (done{}) || steps%tickEvery == 0 && f.tick() != nil {
+			m.spans, m.ranges = m.spans.apart(), m.ranges.apart()
 			return m
 		}
 		k, ok := v.(keyword)
@@ -62,6 +55,7 @@ func mapped(data []byte) *cmap {
 			}
 			continue
 		}
+		l.cost = 0
 		switch k {
 		case "endcodespacerange":
 			for ; len(operands) >= 2 && len(m.spaces) < maxSpaces; operands = operands[2:] {
@@ -93,7 +87,7 @@ func mapped(data []byte) *cmap {
 				low, ok := codeOf(operands[0])
 				high, fine := codeOf(operands[1])
 				if cid, whole := index(operands[2]); ok && fine && whole && low.n == high.n {
-					m.ranges = append(m.ranges, cidRange{low, high, uint32(cid)})
+					m.ranges = append(m.ranges, span[uint32]{low.key(), high.key(), uint32(cid), 0})
 				}
 			}
 		case "def":
@@ -106,7 +100,7 @@ func mapped(data []byte) *cmap {
 }
 
 func (m *cmap) put(c code, chars string) {
-	if chars = clean(chars); chars != "" && len(m.chars) < maxChars {
+	if chars = clean(chars); chars != "" && len(chars) <= maxUnits*utf8.UTFMax && len(m.chars) < maxChars {
 		m.chars[c] = chars
 	}
 }
@@ -128,7 +122,7 @@ func (m *cmap) putRange(low, high, to any) {
 	}
 	first := []rune(charsOf(to))
 	if len(first) > 0 && len(first) <= maxUnits && len(m.spans) < maxSpans {
-		m.spans = append(m.spans, charSpan{from, last, first})
+		m.spans = append(m.spans, span[[]rune]{from.key(), last.key(), first, 0})
 	}
 }
 
@@ -137,12 +131,10 @@ func (m *cmap) text(c code) string {
 	if s, ok := m.chars[c]; ok {
 		return s
 	}
-	for _, r := range m.spans {
-		if r.low.n == c.n && c.bits >= r.low.bits && c.bits <= r.high.bits {
-			chars := slices.Clone(r.chars)
-			chars[len(chars)-1] += rune(c.bits - r.low.bits)
-			return clean(string(chars))
-		}
+	if first, after, ok := m.spans.at(c.key()); ok {
+		chars := slices.Clone(first)
+		chars[len(chars)-1] += rune(after)
+		return clean(string(chars))
 	}
 	return ""
 }
@@ -240,10 +232,8 @@ func (m *cmap) cid(c code) uint32 {
 	if cid, ok := m.cids[c]; ok {
 		return cid
 	}
-	for _, r := range m.ranges {
-		if r.low.n == c.n && c.bits >= r.low.bits && c.bits <= r.high.bits {
-			return r.cid + c.bits - r.low.bits
-		}
+	if first, after, ok := m.ranges.at(c.key()); ok {
+		return first + uint32(after)
 	}
 	return c.bits
 }

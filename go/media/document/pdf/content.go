@@ -28,8 +28,16 @@ const (
 	maxStates   = 256
 	maxForms    = 12      // within each other
 	perForm     = 1 << 10 // bytes that one counts for, beside its content
-	tickEvery   = 512
+	tickEvery   = 512     // operators and glyphs
 )
+
+// step counts operators and glyphs, and returns an error once a limit is passed.
+func (w *writer) step() error {
+	if w.steps++; w.steps%tickEvery != 0 {
+		return nil
+	}
+	return w.f.tick()
+}
 
 // run shows content.
 func (w *writer) run(content []byte, resources dict, at matrix, depth int) error {
@@ -56,8 +64,7 @@ func (w *writer) run(content []byte, resources dict, at matrix, depth int) error
 		line = matrix{1, 0, 0, 1, x, y}.then(line)
 		glyphs = line
 	}
-	for count := 0; ; count++ {
-		l.nodes = 0
+	for {
 		v := l.next()
 		if v == (done{}) {
 			return nil
@@ -69,12 +76,14 @@ func (w *writer) run(content []byte, resources dict, at matrix, depth int) error
 			}
 			continue
 		}
-		if count%tickEvery == 0 {
-			if err := w.f.tick(); err != nil {
-				return err
-			}
+		err := w.step()
+		if err == nil {
+			err = w.f.weigh(l.cost)
 		}
-		var err error
+		if err != nil {
+			return err
+		}
+		l.cost = 0
 		switch op {
 		case "q":
 			if len(saved) < maxStates {
@@ -156,6 +165,7 @@ func (w *writer) run(content []byte, resources dict, at matrix, depth int) error
 		if err != nil {
 			return err
 		}
+		clear(args) // they may be large, and the next may be fewer
 		args = args[:0]
 	}
 }
@@ -252,6 +262,9 @@ func (w *writer) show(s *state, glyphs *matrix, str string) error {
 		return nil
 	}
 	return s.font.each(str, func(g shown) error {
+		if err := w.step(); err != nil {
+			return err
+		}
 		by := g.width*s.size + s.chars
 		if g.space {
 			by += s.words

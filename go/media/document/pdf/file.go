@@ -267,6 +267,7 @@ func (f *file) unpackObjects(o found) error {
 	first, _ := index(f.get(s.dict["First"]))
 	l := lexer{data: data[:min(first, len(data))]}
 	for range n {
+		l.cost = 0
 		num, ok := index(l.next())
 		at, fine := index(l.next())
 		if !ok || !fine {
@@ -308,6 +309,9 @@ func (f *file) object(num int) any {
 		l.data = p.in
 	}
 	v := l.next()
+	if f.weigh(l.cost) != nil {
+		return nil
+	}
 	of := ref{num, p.gen}
 	if p.in == nil {
 		if d, ok := v.(dict); ok {
@@ -352,6 +356,14 @@ func (f *file) number(v any, otherwise float64) float64 {
 
 // tick returns an error once a limit is passed.
 func (f *file) tick() error { return f.charge(0) }
+
+// weigh counts what was made, unless it is small: that much is read again and again, and left.
+func (f *file) weigh(cost int) error {
+	if cost <= freeCost {
+		return f.err
+	}
+	return f.charge(cost)
+}
 
 // charge counts bytes that are kept, beside those that are unpacked.
 func (f *file) charge(n int) error {

@@ -16,12 +16,12 @@ const maxFilters = 8
 // decode returns what is in a stream. One that is damaged is what could be read of it. Of a filter for pictures there is nothing.
 func (f *file) decode(s *stream) ([]byte, error) {
 	data := s.raw
-	if f.lock != nil && !s.unlocked {
-		data = f.lock.stream(s)
-	}
 	filters, parms := f.list(s.dict, "Filter", "F"), f.list(s.dict, "DecodeParms", "DP")
 	if len(filters) > maxFilters {
 		return nil, Error(fmt.Sprintf("a stream with more than %d filters", maxFilters))
+	}
+	if f.lock != nil && !f.inClear(filters, parms) {
+		data = f.lock.stream(s)
 	}
 	for i, one := range filters {
 		var parm dict
@@ -61,6 +61,18 @@ func (f *file) decode(s *stream) ([]byte, error) {
 		}
 	}
 	return data, nil
+}
+
+// inClear reports whether a stream of an encrypted file is not: its first filter says so.
+func (f *file) inClear(filters, parms array) bool {
+	if len(filters) == 0 || f.get(filters[0]) != name("Crypt") {
+		return false
+	}
+	if len(parms) == 0 {
+		return true
+	}
+	how := f.get(f.dict(parms[0])["Name"])
+	return how == nil || how == name("Identity")
 }
 
 // list is an entry that may be one value or several.

@@ -14,9 +14,9 @@ type font struct {
 	utf16  bool            // codes of a wide font are UTF-16
 	table  [256]string     // characters of a font that is not wide
 	widths map[int]float64 // of codes or of glyphs, in ems
-	spans  []widthSpan
-	width  float64 // of those that have none
-	down   bool    // it writes from the top
+	spans  ranges[float64] // widths of those that are not in it
+	width  float64         // of those that have none
+	down   bool            // it writes from the top
 }
 
 // fontOf returns the font of a dictionary.
@@ -29,7 +29,7 @@ func (f *file) fontOf(v any) *font {
 	t := &font{widths: map[int]float64{}, width: 0.5}
 	if s, ok := f.get(d["ToUnicode"]).(*stream); ok {
 		if data, err := f.decode(s); err == nil && len(data) > 0 {
-			t.chars = mapped(data)
+			t.chars = f.mapped(data)
 		}
 	}
 	if f.get(d["Subtype"]) == name("Type0") {
@@ -37,15 +37,20 @@ func (f *file) fontOf(v any) *font {
 	} else {
 		f.simpleFont(t, d)
 	}
-	if isRef && f.charge(t.size()) == nil {
+	if !isRef { // of each use of it one is made
+		_ = f.charge(t.size())
+	} else if f.charge(perFont+t.size()) == nil {
 		f.fonts[r.num] = t
 	}
 	return t
 }
 
-// size is about what is kept of a font.
+// perFont is about what is kept of a small font.
+const perFont = 8 << 10
+
+// size is about what is kept of a font beside.
 func (t *font) size() int {
-	n := 8<<10 + 48*len(t.widths) + 32*len(t.spans)
+	n := 48*max(0, len(t.widths)-256) + 32*len(t.spans)
 	for _, m := range []*cmap{t.chars, t.codes} {
 		if m != nil {
 			n += 80*(len(m.chars)+len(m.cids)) + 64*(len(m.spans)+len(m.ranges))
@@ -54,8 +59,11 @@ func (t *font) size() int {
 	return n
 }
 
-// maxWidths bounds the widths of a font.
-const maxWidths = 1 << 16
+// Limits of a font.
+const (
+	maxWidths      = 1 << 16
+	maxDifferences = 1 << 10 // of 256 codes, each with its number and its name
+)
 
 func (f *file) wideFont(t *font, d dict) {
 	t.wide, t.codes, t.width = true, &cmap{}, 1
@@ -65,7 +73,7 @@ func (f *file) wideFont(t *font, d dict) {
 		t.utf16 = strings.Contains(string(e), "UCS2") || strings.Contains(string(e), "UTF16")
 	case *stream:
 		if data, err := f.decode(e); err == nil {
-			t.codes = mapped(data)
+			t.codes = f.mapped(data)
 			t.down = t.codes.down
 		}
 	}
@@ -75,6 +83,7 @@ func (f *file) wideFont(t *font, d dict) {
 	}
 	cid := f.dict(below[0])
 	t.width = f.number(cid["DW"], 1000) / 1000
+	defer func() { t.spans = t.spans.apart() }()
 	list := f.array(cid["W"])
 	for left := maxWidths; len(list) >= 2 && left > 0 && f.tick() == nil; left-- {
 		first, _ := index(f.get(list[0]))
@@ -90,15 +99,9 @@ func (f *file) wideFont(t *font, d dict) {
 			return
 		}
 		last, _ := index(f.get(list[1]))
-		t.spans = append(t.spans, widthSpan{first, last, f.number(list[2], 1000) / 1000})
+		t.spans = append(t.spans, span[float64]{first, last, f.number(list[2], 1000) / 1000, 0})
 		list = list[3:]
 	}
-}
-
-// A widthSpan is glyphs of one width.
-type widthSpan struct {
-	first, last int
-	width       float64
 }
 
 // widthOf returns how wide a code or a glyph is.
@@ -106,10 +109,8 @@ func (t *font) widthOf(at int) float64 {
 	if w, ok := t.widths[at]; ok {
 		return w
 	}
-	for _, s := range t.spans {
-		if at >= s.first && at <= s.last {
-			return s.width
-		}
+	if w, _, ok := t.spans.at(at); ok {
+		return w
 	}
 	return t.width
 }
@@ -139,6 +140,7 @@ func (f *file) simpleFont(t *font, d dict) {
 			encoding = encodingOf(b, encoding)
 		}
 		differences = f.array(e["Differences"])
+		differences = differences[:min(len(differences), maxDifferences)]
 	}
 	for c := range 256 {
 		t.table[c] = encoding(byte(c))
@@ -172,10 +174,8 @@ func (f *file) simpleWidths(t *font, d, about dict, base string) {
 	}
 	t.width = f.number(about["MissingWidth"], 0) * scale
 	first, _ := index(f.get(d["FirstChar"]))
-	for i, w := range list {
-		if first+i < 256 {
-			t.widths[first+i] = f.number(w, 0) * scale
-		}
+	for i, w := range list[:min(len(list), max(0, 256-first))] {
+		t.widths[first+i] = f.number(w, 0) * scale
 	}
 }
 

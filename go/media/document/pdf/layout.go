@@ -22,6 +22,7 @@ type writer struct {
 	marks   []bool  // of content that is marked: whether its text is said elsewhere
 	instead string  // that text, until it is written
 	hidden  int     // how many of the marks say so
+	steps   int     // operators and glyphs so far
 }
 
 var tooLong = LargeError(fmt.Sprintf("a page of more than %d MiB", maxStream>>20))

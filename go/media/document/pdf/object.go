@@ -19,22 +19,24 @@ type (
 // A stream is a dictionary and bytes as they are in the file.
 type stream struct {
 	dict
-	raw      []byte
-	of       ref  // its object, for which it is encrypted
-	unlocked bool // it is in the clear
+	raw []byte
+	of  ref // its object, for which it is encrypted
 }
 
 // Limits of what is made of a few bytes.
 const (
-	maxDepth = 64      // arrays and dictionaries within each other
-	maxNodes = 1 << 20 // values of an object, or before an operator
+	maxDepth = 64       // arrays and dictionaries within each other
+	maxCost  = 32 << 20 // of an object, or of all that stands before an operator
+	freeCost = 1 << 20  // of objects that are read and left, which are not counted
+	perNode  = 64       // bytes of memory that a value takes, about
+	perDict  = 300      // those of a dictionary beside
 )
 
 // A lexer reads objects.
 type lexer struct {
 	data  []byte
 	at    int
-	nodes int // that were made since it was last 0
+	cost  int // bytes of memory, about, of what was made since it was last 0
 	depth int
 }
 
@@ -84,7 +86,7 @@ func (l *lexer) next() any {
 	if l.at >= len(l.data) {
 		return done{}
 	}
-	if l.nodes++; l.nodes > maxNodes {
+	if l.cost += perNode; l.cost > maxCost {
 		l.at = len(l.data)
 		return done{}
 	}
@@ -177,6 +179,7 @@ func index(v any) (int, bool) {
 
 func (l *lexer) name() name {
 	w := l.word()
+	l.cost += len(w)
 	if !strings.Contains(w, "#") {
 		return name(w)
 	}
@@ -206,6 +209,7 @@ func (l *lexer) literal() text {
 			open++
 		case ')':
 			if open--; open == 0 {
+				l.cost += len(out)
 				return text(out)
 			}
 		case '\\':
@@ -219,6 +223,7 @@ func (l *lexer) literal() text {
 		}
 		out = append(out, c)
 	}
+	l.cost += len(out)
 	return text(out)
 }
 
@@ -288,6 +293,7 @@ func (l *lexer) hex() text {
 			half = true
 		}
 	}
+	l.cost += len(out)
 	return text(out)
 }
 
@@ -319,6 +325,7 @@ func (l *lexer) stray(v any) bool {
 
 func (l *lexer) dict() dict {
 	all := dict{}
+	l.cost += perDict
 	if l.depth++; l.depth > maxDepth {
 		l.at = len(l.data)
 	}
@@ -339,4 +346,25 @@ func (l *lexer) dict() dict {
 	}
 	l.depth--
 	return all
+}
+
+// weight is the cost of a value.
+func weight(v any) int {
+	n := perNode
+	switch v := v.(type) {
+	case array:
+		for _, one := range v {
+			n += weight(one)
+		}
+	case dict:
+		n += perDict
+		for key, one := range v {
+			n += perNode + len(key) + weight(one)
+		}
+	case text:
+		n += len(v)
+	case name:
+		n += len(v)
+	}
+	return n
 }

@@ -35,37 +35,47 @@ func Text(data []byte, l Limits) (pages []string, err error) {
 	return pages, nil
 }
 
-// A sheet is a page with what it inherits.
-type sheet struct {
-	dict
-	resources dict
-}
+// A sheet is a page with what it inherits. Both are as they stand, which is a reference mostly: what it names is read when the
+// turn of the page comes.
+type sheet struct{ page, resources any }
 
 // pages returns the pages in their order.
 func (f *file) pages(root dict) (all []sheet) {
 	seen := map[int]bool{}
-	var walk func(v any, resources dict, depth int)
-	walk = func(v any, resources dict, depth int) {
-		if r, ok := v.(ref); ok {
-			if seen[r.num] {
-				return
-			}
-			seen[r.num] = true
+	again := func(v any) bool {
+		r, ok := v.(ref)
+		if !ok {
+			return false
+		}
+		was := seen[r.num]
+		seen[r.num] = true
+		return was
+	}
+	var walk func(v, resources any, depth int)
+	walk = func(v, resources any, depth int) {
+		if again(v) || depth > maxDepth || len(all) > f.limits.Pages || f.charge(perObject) != nil {
+			return
 		}
 		d := f.dict(v)
-		if d == nil || depth > maxDepth || len(all) > f.limits.Pages || f.tick() != nil {
+		if d == nil {
 			return
 		}
-		if own := f.dict(d["Resources"]); own != nil {
-			resources = own
-		}
-		if kids, ok := f.get(d["Kids"]).(array); ok {
-			for _, k := range kids {
-				walk(k, resources, depth+1)
+		kids, ok := f.get(d["Kids"]).(array)
+		if !ok {
+			if f.charge(weight(v)) == nil {
+				all = append(all, sheet{v, resources})
 			}
 			return
 		}
-		all = append(all, sheet{d, resources})
+		if again(d["Kids"]) {
+			return
+		}
+		if own := d["Resources"]; f.dict(own) != nil && f.charge(weight(own)) == nil {
+			resources = own
+		}
+		for _, k := range kids {
+			walk(k, resources, depth+1)
+		}
 	}
 	if root["Pages"] != nil {
 		walk(root["Pages"], nil, 0)
@@ -76,8 +86,13 @@ func (f *file) pages(root dict) (all []sheet) {
 // page writes a page: what it shows, and then what fields of forms on it show.
 func (w *writer) page(p sheet) error {
 	var content []byte
-	parts := array{p.dict["Contents"]}
-	if list, ok := w.f.get(p.dict["Contents"]).(array); ok {
+	page := w.f.dict(p.page)
+	resources := w.f.dict(page["Resources"])
+	if resources == nil {
+		resources = w.f.dict(p.resources)
+	}
+	parts := array{page["Contents"]}
+	if list, ok := w.f.get(page["Contents"]).(array); ok {
 		parts = list
 	}
 	for _, one := range parts {
@@ -93,14 +108,14 @@ func (w *writer) page(p sheet) error {
 			return tooLong
 		}
 	}
-	if err := w.run(content, p.resources, identity, 0); err != nil {
+	if err := w.run(content, resources, identity, 0); err != nil {
 		return err
 	}
-	for i, one := range w.f.array(p.dict["Annots"]) {
+	for i, one := range w.f.array(page["Annots"]) {
 		if i > maxFields {
 			break
 		}
-		if err := w.field(w.f.dict(one), p.resources); err != nil {
+		if err := w.field(w.f.dict(one), resources); err != nil {
 			return err
 		}
 	}

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -195,6 +197,117 @@ func TestDamaged(t *testing.T) {
 		pages, err := Text([]byte(data), limits())
 		if err != nil || len(pages) != 1 || pages[0] != "Hello" {
 			t.Errorf("%s: %q, %v", what, pages, err)
+		}
+	}
+}
+
+// What is made of files counts, beside what is unpacked: small files may make much of it.
+func TestCounted(t *testing.T) {
+	t.Parallel()
+	many := func(n int) string { return "[" + strings.Repeat("<</a 1>>", n) + "] " }
+	var head, kids strings.Builder
+	for i := range 40 {
+		fmt.Fprintf(&head, "%d 0 ", 10+i)
+		fmt.Fprintf(&kids, "%d 0 R ", 10+i)
+	}
+	const asked = "/Type /ObjStm /Filter /FlateDecode /N 40 /First "
+	shared := streamed(asked+fmt.Sprint(head.Len()), deflated(head.String()+"<< /Type /Page /X "+many(1<<14)+">>"))
+	small := streamed(asked+fmt.Sprint(head.Len()), deflated(head.String()+"<< /Type /Page /X "+many(1<<10)+">>"))
+	font := func(cmap string) []byte {
+		return shows("BT /F 10 Tf <0041> Tj ET", "<< /Subtype /Type0 /ToUnicode 6 0 R >>", streamed("", cmap+"1 beginbfchar <0041> <0041> endbfchar"))
+	}
+	direct := "<< /Type /Page /Contents 4 0 R /Resources << /Font << /F << /Subtype /Type0 /ToUnicode 6 0 R >> >> >> >>"
+	chars := "1 beginbfchar " + strings.Repeat("<0041> <0041> ", 1000) + "endbfchar "
+	kinds := ""
+	for i := range 1000 {
+		kinds += fmt.Sprintf("<%04x> <0041> ", i)
+	}
+	for what, c := range map[string]struct {
+		data  []byte
+		want  string
+		least int // bytes that are counted
+	}{
+		"pages of one dictionary":       {made(catalog, "<< /Kids ["+kids.String()+"] >>", shared), "full", 0},
+		"pages of a small one":          {made(catalog, "<< /Kids ["+kids.String()+"] >>", small), "", 40 * perObject},
+		"pages that stand in the list":  {made(catalog, "<< /Kids ["+strings.Repeat("<< /X "+many(256)+">> ", 90)+"] >>"), "", 90 * 256 * perDict},
+		"resources in the list":         {made(catalog, "<< /Resources << /X "+many(2000)+">> /Kids [<<>>] >>"), "", 2000 * perDict},
+		"operands":                      {shows(strings.Repeat(many(1<<13)+"n ", 10), helv), "full", 0},
+		"operands of one operator":      {shows(strings.Repeat(many(1<<15), 3)+"BT /F 10 Tf (a) Tj ET", helv), "", 0},
+		"operands of a map":             {font(strings.Repeat(many(1<<15), 3)), "its fonts do not say", 0},
+		"fonts that stand in resources": {made(catalog, onePage, direct, streamed("", strings.Repeat("/F 1 Tf q ", 100)), "null", streamed("", "1 beginbfchar "+kinds+"endbfchar ")), "", 100 * 80 * 1000},
+		"lists that hold themselves":    {made(catalog, "<< /Kids 3 0 R >>", "["+strings.Repeat("<< /Kids 3 0 R >> ", 8)+"]"), "no pages", 0},
+		"lists that hold others twice":  {made(catalog, "<< /Kids 3 0 R >>", "[<< /Kids 4 0 R >> << /Kids 4 0 R >>]", "[<< /Type /Page >> << /Type /Page >>]"), "", 0},
+		"many characters":               {font(chars), "", 0},
+	} {
+		left, counted := limits(), 0
+		pages, err := Text(c.data, Limits{Pages: left.Pages, Text: left.Text, Unpack: func(n int) error {
+			counted += n
+			return left.Unpack(n)
+		}})
+		switch {
+		case c.want == "" && err != nil:
+			t.Errorf("%s: %v", what, err)
+		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%s: %d pages, %v, want %s", what, len(pages), err, c.want)
+		case counted < c.least:
+			t.Errorf("%s: %d bytes are counted, want %d", what, counted, c.least)
+		}
+	}
+}
+
+// Within a string, and where operators stand alone, it is seen that nobody waits.
+func TestAsked(t *testing.T) {
+	t.Parallel()
+	for what, content := range map[string]string{
+		"glyphs":    "/Span<</ActualText(a)>>BDC BT /F 10 Tf <" + strings.Repeat("41", 50_000) + "> Tj ET EMC",
+		"a list":    "/Span<</ActualText(a)>>BDC BT /F 10 Tf [" + strings.Repeat("(A)", 50_000) + "] TJ ET EMC",
+		"operators": strings.Repeat("1 w ", 50_000),
+	} {
+		asked := 0
+		l := limits()
+		l.Unpack = func(int) error { asked++; return nil }
+		if _, err := Text(shows(content, helv), l); err != nil || asked < 50_000/tickEvery {
+			t.Errorf("%s: asked %d times, %v", what, asked, err)
+		}
+		most := asked - 50_000/tickEvery/2
+		asked = 0
+		l.Unpack = func(int) error {
+			if asked++; asked >= most {
+				return errFull
+			}
+			return nil
+		}
+		if _, err := Text(shows(content, helv), l); !errors.Is(err, errFull) || asked != most {
+			t.Errorf("%s: asked %d times, want %d, and %v", what, asked, most, err)
+		}
+	}
+}
+
+// Ranges that are apart say what the last of those that begin before a number says, if it is in it.
+func TestRanges(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 2000 {
+		all := make(ranges[int], r.IntN(8))
+		for i := range all {
+			low := r.IntN(20)
+			all[i] = span[int]{low: low, high: low + r.IntN(12) - 1, says: i}
+		}
+		apart := slices.Clone(all).apart()
+		if len(apart) > 2*len(all) {
+			t.Fatalf("%v: %d apart", all, len(apart))
+		}
+		for n := -1; n < 40; n++ {
+			best := -1
+			for i, s := range all {
+				if n >= s.low && n <= s.high && (best < 0 || s.low > all[best].low || s.low == all[best].low && s.high < all[best].high) {
+					best = i
+				}
+			}
+			says, after, ok := apart.at(n)
+			if ok != (best >= 0) || ok && (says != best || after != n-all[best].low) {
+				t.Fatalf("%v: at %d %d after %d, %t, want %d", all, n, says, after, ok, best)
+			}
 		}
 	}
 }
