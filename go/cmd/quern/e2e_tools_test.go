@@ -37,6 +37,7 @@ func TestServeTools(t *testing.T) {
 	call(`{"tool":"exec_shell_command","params":{"command":"cat a/b.txt; cat `+secret+`"}}`, `one\n`)
 	call(`{"tool":"exec_shell_command","params":{"command":"echo hello"},"stream":true}`, `{"chunk":"hello\n"}`)
 	call(`{"tool":"read_file","params":{"path":"`+secret+`"}}`, "is outside of")
+	call(`{"tool":"read_file"}`, `"message":"params.path is missing","param":"params"`)
 	if data, err := os.ReadFile(filepath.Join(dir, "a", "b.txt")); err != nil || string(data) != "one\n" {
 		t.Errorf("the file is %q, %v", data, err)
 	}

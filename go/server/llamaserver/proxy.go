@@ -22,14 +22,17 @@ const proxied = "X-Llama-Server-Proxy-Header-"
 const proxyTime = 10 * time.Minute
 
 // kept are headers of answers that are not passed on: they are about the connection, or would have a browser treat the answer
-// as this server's own.
+// as this server's own. Nor is where a redirect leads: that may be this server again, and so anywhere by way of this proxy, where
+// a page would follow with the headers and the body that it has sent.
 var kept = strings.Fields("Connection Keep-Alive Proxy-Authenticate Proxy-Connection Te Trailer Transfer-Encoding Upgrade " +
 	"Content-Length Set-Cookie Set-Cookie2 Clear-Site-Data Strict-Transport-Security Content-Security-Policy " +
-	"Content-Security-Policy-Report-Only X-Content-Type-Options Service-Worker-Allowed Refresh Link")
+	"Content-Security-Policy-Report-Only X-Content-Type-Options Service-Worker-Allowed Refresh Link " +
+	"Location Alt-Svc Nel Report-To Reporting-Endpoints")
 
-// proxyClient follows no redirects, which are for the client.
+// proxyClient follows no redirects: a server that is asked does not choose what else is.
 var proxyClient = &http.Client{
-	Transport: &http.Transport{DisableCompression: true, MaxResponseHeaderBytes: 64 << 10, Proxy: http.ProxyFromEnvironment},
+	Transport: &http.Transport{DisableCompression: true, MaxResponseHeaderBytes: 64 << 10, Proxy: http.ProxyFromEnvironment,
+		TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: time.Minute},
 	CheckRedirect: func(*http.Request, []*http.Request) error {
 		return http.ErrUseLastResponse
 	},
@@ -85,11 +88,11 @@ func (s *API) proxy(req *answer.Request) error {
 	h.Set("X-Content-Type-Options", "nosniff")
 	req.HTTP.Writer.WriteHeader(answer.StatusCode)
 	req.HTTP.Writer.WriteHeaderNow()
-	return relay(req.HTTP.Writer, answer.Body)
+	return relay(req.Context(), req.HTTP.Writer, answer.Body)
 }
 
-// relay passes on what comes as it comes.
-func relay(w http.ResponseWriter, from io.Reader) error {
+// relay passes on what comes as it comes. It panics where that breaks off, as net/http has a handler end a connection.
+func relay(ctx context.Context, w http.ResponseWriter, from io.Reader) error {
 	rc := http.NewResponseController(w)
 	buf := make([]byte, 32<<10)
 	for {
@@ -102,8 +105,13 @@ func relay(w http.ResponseWriter, from io.Reader) error {
 				return reply.ErrGone
 			}
 		}
-		if err != nil { // that it broke off cannot be said any more
+		switch {
+		case err == io.EOF:
 			return nil
+		case ctx.Err() != nil:
+			return reply.ErrGone
+		case err != nil: // that it broke off can only be said by breaking off as well
+			panic(http.ErrAbortHandler)
 		}
 	}
 }

@@ -42,6 +42,8 @@ type API struct {
 	Known    func(*gin.Context) bool // whether a request is of an authorized client; nil: all are
 	// Tuned returns the fine-tuned models of a request's caller; nil: there are none.
 	Tuned func(*answer.Request) []batch.TunedModel
+
+	turns turns // of Own
 }
 
 // Routes are those of llama-server.

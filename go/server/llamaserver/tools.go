@@ -5,6 +5,7 @@ import (
 	stdjson "encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -55,7 +56,8 @@ type (
 
 var errNoOwn = reply.Unsupported("this server has no tools; start it with --tools or --mcp")
 
-// listOwn shows the server's own tools and those of MCP servers, which have their server's name before their own.
+// listOwn shows the server's own tools that the caller may use, and those of MCP servers, which have their server's name before
+// their own.
 func (s *API) listOwn(req *answer.Request) error {
 	if s.Own == nil && s.Tools == nil {
 		return errNoOwn
@@ -63,6 +65,9 @@ func (s *API) listOwn(req *answer.Request) error {
 	list := []ownTool{}
 	if s.Own != nil {
 		for _, t := range s.Own.Tools() {
+			if !mayUse(req, t) {
+				continue
+			}
 			list = append(list, ownTool{t.Display, t.Name, "builtin", toolPermissions{t.Writes}, true, jsontext.Value(t.Definition)})
 		}
 	}
@@ -83,6 +88,10 @@ func (s *API) listOwn(req *answer.Request) error {
 	req.Send(list)
 	return nil
 }
+
+// mayUse reports whether a request's caller may use one of the server's own tools. What changes the folder or runs commands
+// there does so for all callers, so it is an administrator's.
+func mayUse(req *answer.Request, t tools.Tool) bool { return !t.Writes || req.Caller.Admin }
 
 // longName is the name of a tool of an MCP server with its server's.
 func (s *API) longName(key string) string { return s.Tools.Server(key) + "_" + s.Tools.Known(key) }
@@ -168,43 +177,60 @@ func (s *API) callOwn(req *answer.Request) error {
 
 // own calls a tool of the server, or of an MCP server.
 func (s *API) own(req *answer.Request, q *ownQuery) error {
+	if s.Own == nil {
+		return s.ownMCP(req, q)
+	}
+	all := s.Own.Tools()
+	i := slices.IndexFunc(all, func(t tools.Tool) bool { return t.Name == q.name })
+	switch {
+	case i < 0:
+		return s.ownMCP(req, q)
+	case !mayUse(req, all[i]):
+		return answer.ErrUser
+	case q.stream && !all[i].Streams:
+		return noStream(q)
+	}
+	giveBack, err := s.turns.take(req.Caller.Flow)
+	if err != nil {
+		return err
+	}
+	defer giveBack()
 	call := tools.Call{Tool: q.name, Params: q.params, Dir: req.HTTP.GetHeader("X-Tool-Cwd"),
 		Base64: req.HTTP.GetHeader("X-Resp-Type") == "base64"}
 	out := reply.NewStream(req.HTTP)
-	if q.stream {
-		call.Chunk = func(text string) error {
-			if out.Event(toolChunk{text}) != nil || out.Flush() != nil {
-				return reply.ErrGone
-			}
-			return nil
-		}
-	}
-	result, err := stdjson.RawMessage(nil), tools.ErrUnknown
-	if s.Own != nil {
-		result, err = s.Own.Do(req.Context(), call)
-	}
-	var wrong *tools.ParamError
-	switch {
-	case errors.Is(err, tools.ErrUnknown):
-		return s.ownMCP(req, q)
-	case errors.Is(err, tools.ErrNoStream):
-		return reply.Invalid("stream", "the tool %s answers at once only, want false", field.Quote(q.name))
-	case errors.As(err, &wrong):
-		return reply.Invalid("params", "%s", strings.TrimPrefix(wrong.Error(), "params"))
-	case q.stream && (err == nil || out.Begun()):
-		done := toolDone{Done: true}
-		if err != nil {
-			done.Error = err.Error()
-		}
-		if out.Event(done) != nil || out.Flush() != nil {
+	send := func(event any) error {
+		if out.Event(event) != nil || out.Flush() != nil {
 			return reply.ErrGone
 		}
 		return nil
+	}
+	if q.stream {
+		call.Chunk = func(text string) error { return send(toolChunk{text}) }
+	}
+	result, err := s.Own.Do(req.Context(), call)
+	var wrong *tools.ParamError
+	switch {
+	case errors.As(err, &wrong):
+		refused := &reply.Error{Status: http.StatusBadRequest, Message: wrong.Error()}
+		if strings.HasPrefix(refused.Message, "params") { // else it is about a header
+			refused.Param = "params"
+		}
+		return refused
+	case q.stream && err == nil:
+		return send(toolDone{Done: true})
+	case out.Begun() && !errors.Is(err, reply.ErrGone):
+		req.LogHidden(err)
+		return send(toolDone{Done: true, Error: req.Refusal(err).Message})
 	case err != nil:
 		return err
 	}
 	req.Send(jsontext.Value(result))
 	return nil
+}
+
+// noStream refuses to stream what a tool writes that has all at once.
+func noStream(q *ownQuery) error {
+	return reply.Invalid("stream", "the tool %s answers at once only, want false", field.Quote(q.name))
 }
 
 // ownMCP calls a tool of an MCP server. That it could not do what it was asked for, or the server cannot be reached, is an
@@ -223,7 +249,7 @@ func (s *API) ownMCP(req *answer.Request, q *ownQuery) error {
 		return &reply.Error{Status: http.StatusNotFound,
 			Message: "no tool has the name " + field.Quote(q.name) + "; GET /tools says which there are", Param: "tool"}
 	case q.stream:
-		return reply.Invalid("stream", "the tool %s answers at once only, want false", field.Quote(q.name))
+		return noStream(q)
 	}
 	ctx, cancel := context.WithTimeoutCause(req.Context(), s.ToolTime, errSlowTool)
 	defer cancel()
@@ -276,7 +302,7 @@ func (s *API) ownRoutes() []answer.Route {
 			Summary: "List the server's tools and those of MCP servers, as llama-server does", Answer: []ownTool{},
 		}, {
 			Method: http.MethodPost, Paths: []string{"/tools"}, Always: true, Handle: s.callOwn,
-			Summary: "Call one of these tools", Body: answer.BodyOf("OwnToolRequest", newOwnQuery), Answer: field.Schema{"type": "object"},
+			Summary: "Call one of these tools; what changes files or runs commands is for keys with the role admin", Body: answer.BodyOf("OwnToolRequest", newOwnQuery), Answer: field.Schema{"type": "object"},
 			Params: []answer.Param{header("X-Tool-Cwd", "The folder that relative paths begin in, in the folder of the tools."),
 				header("X-Resp-Type", "base64: read_file answers with bytes.")},
 			Example: map[string]any{"tool": "read_file", "params": map[string]any{"path": "notes.txt"}},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -11,24 +12,30 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gin-gonic/gin"
+
 	"github.com/quern-llm/quern/go/server"
+	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/internal/fake"
 	"github.com/quern-llm/quern/go/tools"
 )
 
-// hands are two tools: one answers with its parameters, one writes chunks.
-type hands struct{}
+// hands are two tools: one answers with its parameters, one writes chunks. Of calls that are to wait, each says that it has begun,
+// and ends when it may.
+type hands struct{ begun, end chan struct{} }
 
 func (hands) Tools() []tools.Tool {
 	return []tools.Tool{{Name: "say", Display: "Say", Definition: json.RawMessage(`{"type":"function","function":{"name":"say"}}`)},
 		{Name: "count", Display: "Count", Writes: true, Streams: true, Definition: json.RawMessage(`{"type":"function","function":{"name":"count"}}`)}}
 }
 
-func (hands) Do(_ context.Context, c tools.Call) (json.RawMessage, error) {
+func (h hands) Do(_ context.Context, c tools.Call) (json.RawMessage, error) {
 	switch {
-	case c.Tool == "say" && c.Chunk != nil:
-		return nil, tools.ErrNoStream
+	case strings.Contains(string(c.Params), "wait"):
+		h.begun <- struct{}{}
+		<-h.end
+		return json.RawMessage("{}"), nil
 	case c.Tool == "say":
 		return json.Marshal(map[string]any{"params": c.Params, "dir": c.Dir, "bytes": c.Base64})
 	case c.Tool != "count":
@@ -41,6 +48,71 @@ func (hands) Do(_ context.Context, c tools.Call) (json.RawMessage, error) {
 		err = errors.New("it broke")
 	}
 	return nil, err
+}
+
+// A caller has half of the turns at most, and all have them together; what is above is refused, not kept waiting.
+func TestOwnTurns(t *testing.T) {
+	t.Parallel()
+	own := hands{make(chan struct{}), make(chan struct{})}
+	s := fake.New(t, "Hello", func(c *server.Config, _ *ask.Model, _ *fake.Engine) {
+		c.Own, c.Caller = own, func(c *gin.Context) answer.Caller {
+			return answer.Caller{Flow: c.GetHeader("X-Who"), Admin: c.GetHeader("X-Who") != "ann"}
+		}
+	})
+	call := func(who, body string) *httptest.ResponseRecorder {
+		r := httptest.NewRequest("POST", "/tools", strings.NewReader(body))
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("X-Who", who)
+		w := httptest.NewRecorder()
+		s.Server.Handler().ServeHTTP(w, r)
+		return w
+	}
+	const waits, says = `{"tool":"say","params":{"a":"wait"}}`, `{"tool":"say"}`
+	ended := make(chan int)
+	fill := func(who string) {
+		t.Helper()
+		for range 4 {
+			go func() { ended <- call(who, waits).Code }()
+			<-own.begun
+		}
+	}
+	fill("ann")
+	if w := call("ann", says); w.Code != 429 || w.Header().Get("Retry-After") != "1" || !strings.Contains(w.Body.String(), "this caller") {
+		t.Errorf("a fifth call: %d %s", w.Code, w.Body)
+	}
+	if w := call("bob", says); w.Code != 200 {
+		t.Errorf("somebody else's: %d %s", w.Code, w.Body)
+	}
+	fill("bob")
+	if w := call("eve", says); w.Code != 429 || strings.Contains(w.Body.String(), "this caller") {
+		t.Errorf("a ninth call: %d %s", w.Code, w.Body)
+	}
+	close(own.end)
+	for range 8 {
+		if status := <-ended; status != 200 {
+			t.Errorf("a call that had a turn: %d", status)
+		}
+	}
+	if w := call("ann", says); w.Code != 200 {
+		t.Errorf("when all have ended: %d %s", w.Code, w.Body)
+	}
+
+	// Who is no administrator reads only, and is shown what reads.
+	if w := call("ann", `{"tool":"count"}`); w.Code != 403 || !strings.Contains(w.Body.String(), "role") {
+		t.Errorf("ann writes: %d %s", w.Code, w.Body)
+	}
+	if w := call("bob", `{"tool":"count","stream":true}`); w.Code != 200 {
+		t.Errorf("bob writes: %d %s", w.Code, w.Body)
+	}
+	for who, want := range map[string]bool{"ann": false, "bob": true} {
+		r := httptest.NewRequest("GET", "/tools", nil)
+		r.Header.Set("X-Who", who)
+		w := httptest.NewRecorder()
+		s.Server.Handler().ServeHTTP(w, r)
+		if got := w.Body.String(); strings.Contains(got, `"count"`) != want || !strings.Contains(got, `"say"`) {
+			t.Errorf("%s is shown %s", who, got)
+		}
+	}
 }
 
 func TestOwnTools(t *testing.T) {
@@ -83,7 +155,7 @@ func TestOwnTools(t *testing.T) {
 		{`{"tool":"dig"}`, 404, "GET /tools says"},
 		{`{"tool":"count"}`, 500, ""},
 		{`{"tool":"count","stream":true}`, 200, "data: {\"chunk\":\"one\"}\n\ndata: {\"chunk\":\"two\"}\n\ndata: {\"done\":true}\n\n"},
-		{`{"tool":"count","stream":true,"params":{"a":"break"}}`, 200, "data: {\"done\":true,\"error\":\"it broke\"}"},
+		{`{"tool":"count","stream":true,"params":{"a":"break"}}`, 200, "data: {\"done\":true,\"error\":\"internal error\"}"},
 		{`{"tool":"sky_get_weather","params":{"place":"Rome"}}`, 200, `"plain_text_response":"get_weather{\"place\":\"Rome\"}"`},
 		{`{"tool":"sky_get_weather","params":{"as":"shown"}}`, 200, `"parts":[{"type":"text"`},
 		{`{"tool":"sky_get_weather","params":{"place":"nowhere"}}`, 200, `{"error":"the connection is closed"}`},
@@ -129,6 +201,17 @@ func TestProxy(t *testing.T) {
 		case "/away":
 			http.Redirect(w, r, "http://127.0.0.1:1/", http.StatusFound)
 			return
+		case "/on":
+			for _, name := range []string{"Alt-Svc", "NEL", "Report-To", "Reporting-Endpoints", "Location"} {
+				w.Header().Set(name, "/cors-proxy?url=http://127.0.0.1:1/")
+			}
+			w.WriteHeader(http.StatusTemporaryRedirect)
+			return
+		case "/broken":
+			w.WriteHeader(http.StatusOK)
+			_, _ = w.Write([]byte("half"))
+			_ = http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
 		case "/none":
 			w.WriteHeader(http.StatusNoContent)
 			return
@@ -169,8 +252,26 @@ func TestProxy(t *testing.T) {
 	if w := get("POST", other.URL+"/none"); w.Code != 204 || w.Body.Len() != 0 {
 		t.Errorf("nothing: %d %s", w.Code, w.Body)
 	}
-	if w := get("GET", other.URL+"/away"); w.Code != 302 {
-		t.Errorf("a redirect: %d %s", w.Code, w.Body)
+	for path, status := range map[string]int{"/away": 302, "/on": 307} { // where they lead may be this server
+		w := get("POST", other.URL+path)
+		for _, name := range []string{"Alt-Svc", "NEL", "Report-To", "Reporting-Endpoints", "Location"} {
+			if w.Header().Get(name) != "" {
+				t.Errorf("%s: the header %s is passed on", path, name)
+			}
+		}
+		if w.Code != status {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
+	}
+	front := httptest.NewServer(s.Server.Handler())
+	defer front.Close()
+	resp, err := http.Get(front.URL + "/cors-proxy?url=" + url.QueryEscape(other.URL+"/broken"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if b, err := io.ReadAll(resp.Body); string(b) != "half" || err == nil {
+		t.Errorf("an answer that breaks off: %q and %v", b, err)
 	}
 	for _, to := range []string{"", "x", "file:///etc/passwd", "http://", "http://a:b@localhost/", "ftp://localhost/"} {
 		if w := get("GET", to); w.Code != 400 || !strings.Contains(w.Body.String(), `"param":"url"`) {
