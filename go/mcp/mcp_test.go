@@ -162,6 +162,56 @@ func TestServerCrashes(t *testing.T) {
 	}
 }
 
+// A server that cannot be used changes no names of others' tools, and leaves nothing of its own.
+func TestOpenAny(t *testing.T) {
+	for _, c := range []struct {
+		servers map[string]Server
+		want    []string
+		failed  int
+	}{
+		{map[string]Server{"b": stdio("good")}, []string{"crash", "get_weather", "long", "wait"}, 0},
+		{map[string]Server{"a": {Command: "/nowhere/mcp"}, "b": stdio("good")}, []string{"b_crash", "b_get_weather", "b_long", "b_wait"}, 1},
+		{map[string]Server{"a": stdio("good"), "b": stdio("good")}, []string{"a_crash", "a_get_weather", "a_long", "a_wait",
+			"b_crash", "b_get_weather", "b_long", "b_wait"}, 0},
+	} {
+		failed := 0
+		b, err := OpenAny(t.Context(), c.servers, "1", func(error) { failed++ })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(b.Names(), c.want) || len(b.Specs()) != len(c.want) || failed != c.failed {
+			t.Errorf("tools %q, %d failed, want %q and %d", b.Names(), failed, c.want, c.failed)
+		}
+		b.Close()
+	}
+}
+
+// What a server that is left out has described does not count for those after it.
+func TestForgottenSpecs(t *testing.T) {
+	b := &Toolbox{tools: map[string]tool{}, offer: map[string][]Offer{}}
+	links := map[string]*link{}
+	take := func(server, name string) error {
+		if links[server] == nil {
+			links[server] = &link{name: server, lock: make(chan struct{}, 1)}
+			b.links = append(b.links, links[server])
+		}
+		return b.take(links[server], &sdk.Tool{Name: name, Description: strings.Repeat("x", maxSpecs*3/5)})
+	}
+	if err := take("a", "one"); err != nil {
+		t.Fatal(err)
+	}
+	if err := take("a", "two"); err == nil || !strings.Contains(err.Error(), "MiB of descriptions") {
+		t.Errorf("too much: %v", err)
+	}
+	b.forget(links["a"])
+	if err := take("b", "one"); err != nil || len(b.Specs()) != 1 || b.Server("one") != "b" {
+		t.Errorf("after another: %v, %d tools", err, len(b.Specs()))
+	}
+	if err := take("b", "two"); err == nil {
+		t.Error("what is there does not count")
+	}
+}
+
 func TestServerFails(t *testing.T) {
 	for _, c := range []struct {
 		server Server

@@ -32,6 +32,7 @@ type Toolbox struct {
 	tools map[string]tool
 	specs []json.RawMessage
 	bytes int                // of specs
+	whole bool               // all names have their server's before their own
 	offer map[string][]Offer // by the names of their servers
 }
 
@@ -56,13 +57,15 @@ func Open(ctx context.Context, servers map[string]Server, version string) (*Tool
 }
 
 // OpenAny is Open for a program that works without a server too: those that cannot be used are left out, and failed is called
-// for each.
+// for each. Where there are several, names of tools have their server's before their own, NAME_TOOL: so none depends on which
+// servers can be used, and is another server's tool when one cannot.
 func OpenAny(ctx context.Context, servers map[string]Server, version string, failed func(error)) (*Toolbox, error) {
 	return open(ctx, servers, version, failed)
 }
 
 func open(ctx context.Context, servers map[string]Server, version string, failed func(error)) (*Toolbox, error) {
-	b := &Toolbox{tools: map[string]tool{}, offer: map[string][]Offer{}}
+	b := &Toolbox{tools: map[string]tool{}, offer: map[string][]Offer{},
+		whole: failed != nil && len(servers) > 1}
 	for _, name := range slices.Sorted(maps.Keys(servers)) {
 		l := &link{server: servers[name], name: name, version: version, lock: make(chan struct{}, 1)}
 		b.links = append(b.links, l)
@@ -86,7 +89,11 @@ func (b *Toolbox) forget(l *link) {
 	b.links = b.links[:len(b.links)-1]
 	b.specs = slices.DeleteFunc(b.specs, func(spec json.RawMessage) bool {
 		var s struct{ Function struct{ Name string } }
-		return json.Unmarshal(spec, &s) == nil && b.tools[s.Function.Name].link == l
+		its := json.Unmarshal(spec, &s) == nil && b.tools[s.Function.Name].link == l
+		if its {
+			b.bytes -= len(spec)
+		}
+		return its
 	})
 	maps.DeleteFunc(b.tools, func(_ string, t tool) bool { return t.link == l })
 	delete(b.offer, l.name)
@@ -116,10 +123,10 @@ func (b *Toolbox) list(ctx context.Context, l *link) error {
 	return nil
 }
 
-// take adds a tool. One whose name is taken gets the server's name before its own.
+// take adds a tool. One whose name is taken has the server's name before its own, as all have where names are whole.
 func (b *Toolbox) take(l *link, t *sdk.Tool) error {
 	name := t.Name
-	if _, taken := b.tools[name]; taken {
+	if _, taken := b.tools[name]; taken || b.whole {
 		name = l.name + "_" + name
 	}
 	if _, taken := b.tools[name]; taken {
@@ -133,7 +140,7 @@ func (b *Toolbox) take(l *link, t *sdk.Tool) error {
 	if err != nil {
 		return fmt.Errorf("the tool %q: %w", name, err)
 	}
-	if b.bytes += len(spec); b.bytes > maxSpecs {
+	if b.bytes+len(spec) > maxSpecs {
 		return fmt.Errorf("the tools have more than %d MiB of descriptions, want fewer servers", maxSpecs>>20)
 	}
 	schema, err := json.Marshal(t.InputSchema)
@@ -142,6 +149,7 @@ func (b *Toolbox) take(l *link, t *sdk.Tool) error {
 	}
 	b.tools[name] = tool{l, t.Name}
 	b.specs = append(b.specs, spec)
+	b.bytes += len(spec)
 	b.offer[l.name] = append(b.offer[l.name], Offer{Key: name, Name: t.Name, Description: t.Description, Schema: schema,
 		ReadOnly: t.Annotations != nil && t.Annotations.ReadOnlyHint})
 	return nil
