@@ -166,6 +166,10 @@ func TestServeFlagValues(t *testing.T) {
 		warning string
 	}{
 		{"-np 4 -np -1", func(f *serveFlags) bool { return f.parallel == 32 }, ""},
+		{"--no-kv-unified -c 64 -np 2", func(f *serveFlags) bool { return f.divides() }, ""},
+		{"--no-kv-unified -c 64 -np 2 -np -1", func(f *serveFlags) bool { return !f.divides() }, ""},
+		{"--no-kv-unified -c 64", func(f *serveFlags) bool { return !f.divides() }, ""},
+		{"-c 64 -np 2", func(f *serveFlags) bool { return !f.divides() }, ""},
 		{"-t 1 -t -1", func(f *serveFlags) bool { return f.threads == 0 }, ""},
 		{"--threads 0", func(f *serveFlags) bool { return f.threads == 0 }, ""},
 		{"--seed 4294967295", func(f *serveFlags) bool { return f.sampling.seed == -1 }, ""},

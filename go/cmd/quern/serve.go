@@ -214,13 +214,20 @@ func (f *serveFlags) start(named []namedModel) ([]fleet.Model, error) {
 	return all, nil
 }
 
+// divides reports whether requests have equal parts of the context, as llama-server's have where it is told how many they are.
+func (f *servedFlags) divides() bool {
+	n := f.flags.Lookup("parallel")
+	auto, ok := n.Value.(*autoValue)
+	return !f.unified && n.Changed && !(ok && auto.auto)
+}
+
 // settings returns the flags as settings of a model. What they say of one model only is of the first of those that
 // they name.
 func (f *servedFlags) settings(first bool) (s fleet.Settings, err error) {
 	if s.Launch, err = f.openFlags.settings(); err != nil {
 		return s, err
 	}
-	if !f.unified && s.Launch.Ctx > 0 {
+	if s.Launch.Ctx > 0 && f.divides() {
 		s.Launch.Ctx = max(s.Launch.Ctx/f.parallel, 1)
 	}
 	s.Launch.Sequences, s.Launch.KVBytes, s.Launch.Draft = f.parallel, f.kvMemory, f.draft.settings()

@@ -138,7 +138,7 @@ func (f *serveFlags) define(whole, which, each *pflag.FlagSet) {
 
 	intVar(each, &f.parallel, "parallel", "", 32, 1, 1024, "maximum running requests; they share one KV pool")
 	auto(each, "parallel", &f.parallel, "-1")
-	switchVar(each, &f.unified, "kv-unified", true, "--ctx-size is of each request; --no-kv-unified divides it by --parallel")
+	switchVar(each, &f.unified, "kv-unified", true, "--ctx-size is of each request; --no-kv-unified divides it by --parallel, if both are given")
 	bytesVar(each, &f.kvMemory, "kv-memory", "memory of the KV cache, for all requests and the prefix cache (default: half of the free memory)")
 	intVar(each, &f.queue, "queue", "", 128, 0, 1<<20, "maximum waiting requests; more get 429 with Retry-After")
 	durationVar(each, &f.targetITL, "target-itl", 0, "target time between two tokens of a stream while prompts are evaluated, such as 150ms (default: 150ms, or 1.5 times that of one token)")

@@ -95,7 +95,7 @@ func (v *switchValue) Type() string { return "bool" }
 // all mean its default.
 func auto(fs *pflag.FlagSet, name string, p *int, words ...string) {
 	f := fs.Lookup(name)
-	f.Value = &autoValue{f.Value, p, *p, words}
+	f.Value = &autoValue{Value: f.Value, p: p, standard: *p, words: words}
 }
 
 type autoValue struct {
@@ -103,10 +103,11 @@ type autoValue struct {
 	p        *int
 	standard int
 	words    []string
+	auto     bool // one of the words was given last
 }
 
 func (v *autoValue) Set(s string) error {
-	if !slices.Contains(v.words, s) {
+	if v.auto = slices.Contains(v.words, s); !v.auto {
 		return v.Value.Set(s)
 	}
 	*v.p = v.standard
