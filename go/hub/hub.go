@@ -165,7 +165,7 @@ func (p *Plan) check() error {
 // Resolve asks the server for the files of a model. Errors name the model.
 func (h *Hub) Resolve(ctx context.Context, r Ref) (*Plan, error) {
 	if h.c.Offline {
-		return nil, fmt.Errorf("%s: %w", r, ErrOffline)
+		return nil, fmt.Errorf("%s: %w", r.Shown(), ErrOffline)
 	}
 	var p *Plan
 	var err error
@@ -183,7 +183,7 @@ func (h *Hub) Resolve(ctx context.Context, r Ref) (*Plan, error) {
 		err = p.check()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", r, err)
+		return nil, fmt.Errorf("%s: %w", r.Shown(), err)
 	}
 	return p, nil
 }

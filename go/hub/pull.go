@@ -84,7 +84,7 @@ func (h *Hub) Pull(ctx context.Context, plan *Plan, o Options) (*Model, error) {
 			if ctx.Err() != nil {
 				return nil, ctx.Err()
 			}
-			return nil, fmt.Errorf("%s: %w", plan.Ref, err)
+			return nil, fmt.Errorf("%s: %w", plan.Ref.Shown(), err)
 		}
 		return m, nil
 	}

@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -35,8 +36,11 @@ type Ref struct {
 // ErrNoRef reports a name without a server.
 var ErrNoRef = errors.New("names of models to download begin with hf.co/, ollama.com/, oci:// or https://")
 
-// maxRef limits the length of a name.
-const maxRef = 1024
+// The most bytes of a name, and of a URL, which may have a signature and a session's token.
+const (
+	maxRef = 1 << 10
+	maxURL = 8 << 10
+)
 
 // The forms of names. None can be a path that leaves a folder.
 var (
@@ -63,8 +67,12 @@ var prefixes = []struct {
 // ParseRef parses the name of a model on a server. A name without a server gives an error that wraps
 // ErrNoRef.
 func ParseRef(s string) (Ref, error) {
-	if len(s) > maxRef {
-		return Ref{}, fmt.Errorf("a name of %d bytes, want at most %d", len(s), maxRef)
+	most := maxRef
+	if strings.HasPrefix(s, "https://") || strings.HasPrefix(s, "http://") {
+		most = maxURL
+	}
+	if len(s) > most {
+		return Ref{}, fmt.Errorf("a name of %d bytes, want at most %d", len(s), most)
 	}
 	for _, p := range prefixes {
 		rest, ok := strings.CutPrefix(s, p.text)
@@ -73,7 +81,7 @@ func ParseRef(s string) (Ref, error) {
 		}
 		r, err := p.parse(rest)
 		if err != nil {
-			return Ref{}, fmt.Errorf("%q: %w", s, err)
+			return Ref{}, fmt.Errorf("%q: %w", withoutQuery(s), err)
 		}
 		return r, nil
 	}
@@ -229,6 +237,24 @@ func (r Ref) String() string {
 		return r.URL
 	}
 	return "hf.co/" + r.Short()
+}
+
+// Shown returns the name for messages: what is behind the ? of a URL may be a signature, which lets others in.
+func (r Ref) Shown() string { return withoutQuery(r.String()) }
+
+// Key returns a name that differs where Ref does, and shows nothing that Shown does not.
+func (r Ref) Key() string {
+	_, query, _ := strings.Cut(r.URL, "?")
+	if query == "" && r.Sum == "" {
+		return r.Shown()
+	}
+	sum := sha256.Sum256([]byte(query + "\x00" + r.Sum))
+	return r.Shown() + "#" + hex.EncodeToString(sum[:6])
+}
+
+func withoutQuery(address string) string {
+	before, _, _ := strings.Cut(address, "?")
+	return before
 }
 
 // alike reports whether two names differ at most in case where their server is case-insensitive.

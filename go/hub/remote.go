@@ -31,7 +31,7 @@ func (h *Hub) Remotes(plan *Plan) ([]*Remote, error) {
 	all := make([]*Remote, len(plan.Files))
 	for i, f := range plan.Files {
 		if err := f.readable(); err != nil {
-			return nil, fmt.Errorf("%s: %w", plan.Ref, err)
+			return nil, fmt.Errorf("%s: %w", plan.Ref.Shown(), err)
 		}
 		all[i] = &Remote{h: h, f: f}
 	}
@@ -121,7 +121,10 @@ func (r *Remote) try(ctx context.Context, p []byte, off int64) (int, error) {
 			return at, nil
 		}
 		if err != nil && at < len(p) {
-			return at, connection(ctx, err)
+			if err = connection(ctx, err); errors.Is(err, errStalled) {
+				r.forget(res.Request.URL.String()) // which may have it from a host that is well
+			}
+			return at, err
 		}
 	}
 	return at, nil
@@ -137,13 +140,24 @@ func (r *Remote) ask(ctx context.Context, from, to int64) (*http.Response, error
 	}
 	res, err := r.askAt(ctx, moved, r.h.http, from, to) // a token is not for that host
 	var status *StatusError
-	if errors.As(err, &status) && status.Status >= 400 && status.Status < 500 && status.Status != http.StatusTooManyRequests {
-		r.mu.Lock()
-		r.moved = "" // its signature may have expired
-		r.mu.Unlock()
-		return r.askAt(ctx, r.f.URL, r.f.from, from, to)
+	busy := errors.As(err, &status) && status.Status == http.StatusTooManyRequests
+	if err == nil || busy || errors.Is(err, errChanged) || errors.Is(err, context.Canceled) {
+		return res, err
 	}
-	return res, err
+	r.forget(moved) // its signature may have expired, or that host is gone
+	if ctx.Err() != nil {
+		return nil, err
+	}
+	return r.askAt(ctx, r.f.URL, r.f.from, from, to)
+}
+
+// forget has the next request go to the file's own address, unless the server has named another place since.
+func (r *Remote) forget(moved string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.moved == moved {
+		r.moved = ""
+	}
 }
 
 func (r *Remote) askAt(ctx context.Context, address string, c doer, from, to int64) (*http.Response, error) {
@@ -167,7 +181,7 @@ func (r *Remote) askAt(ctx context.Context, address string, c doer, from, to int
 func (r *Remote) explain(err error) error {
 	var status *StatusError
 	if errors.Is(err, errChanged) {
-		return fmt.Errorf("%w; load it again", err)
+		return fmt.Errorf("%w; start the program again", err)
 	}
 	if !errors.As(err, &status) {
 		return err

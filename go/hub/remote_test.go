@@ -181,10 +181,10 @@ func TestFetchRefusals(t *testing.T) {
 		"401":          {status(401), "the server answers 401 Unauthorized: it may not be read without a login, or a signed address has expired"},
 		"403":          {status(403), "the server answers 403 Forbidden: it may not"},
 		"404":          {status(404), "the server answers 404 Not Found: the file is not there any more"},
-		"416":          {status(416), "the file on the server changed while it was downloaded: it is shorter now; load it again"},
+		"416":          {status(416), "the file on the server changed while it was downloaded: it is shorter now; start the program again"},
 		"429":          {status(429), "the server answers 429 Too Many Requests"},
 		"500":          {status(500), "the server answers 500 Internal Server Error"},
-		"changed":      {func(s *badServer) { s.etag = `"two"` }, "changed while it was downloaded; load it again"},
+		"changed":      {func(s *badServer) { s.etag = `"two"` }, "changed while it was downloaded; start the program again"},
 		"another size": {func(s *badServer) { s.files["/a.gguf"] = model(200_000, 1) }, "changed while it was downloaded"},
 		"no parts now": {func(s *badServer) { s.plain = true }, ErrWhole.Error()},
 		"another range": {web(func(w http.ResponseWriter, r *http.Request) bool {
@@ -285,6 +285,75 @@ func TestRemotesRefusals(t *testing.T) {
 	cancel()
 	if err := all[0].Fetch(ctx, make([]byte, 2), 0); !errors.Is(err, context.Canceled) {
 		t.Errorf("what nobody waits for: %v", err)
+	}
+}
+
+// A host that a file was found on and that goes away is forgotten: the file's own address says where it is now.
+func TestFetchFromGoneHost(t *testing.T) {
+	t.Parallel()
+	s := newBadServer(t)
+	b := model(300_000, 1)
+	s.put("a-Q4_K_M.gguf", b)
+	signature := func() string { return "signed" }
+	first, second := s.other(t, signature), s.other(t, signature)
+	var to atomic.Pointer[httptest.Server]
+	to.Store(first)
+	s.bad = func(_ int64, w http.ResponseWriter, r *http.Request) bool {
+		http.Redirect(w, r, to.Load().URL+r.URL.Path+"?signed", http.StatusFound)
+		return true
+	}
+	all, err := remotes(t, s.cache(t.TempDir()), "hf.co/org/repo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := make([]byte, 100_000)
+	if err := all[0].Fetch(t.Context(), p, 0); err != nil {
+		t.Fatal(err)
+	}
+	to.Store(second)
+	first.Close()
+	if err := all[0].Fetch(t.Context(), p, 100_000); err != nil || !bytes.Equal(p, b[100_000:200_000]) {
+		t.Errorf("after its host has gone: %v", err)
+	}
+}
+
+// Errors do not show what is behind the ? of an address, and keys of two addresses differ.
+func TestSignaturesAreNotShown(t *testing.T) {
+	t.Parallel()
+	s := newBadServer(t)
+	s.files["/a.gguf"] = model(30_000, 1)
+	h := s.cache(t.TempDir())
+	address := s.URL + "/a.gguf?token=secret"
+	s.etag = ""
+	if _, err := remotes(t, h, address); err == nil || strings.Contains(err.Error(), "secret") || !strings.HasPrefix(err.Error(), s.URL+"/a.gguf: ") {
+		t.Errorf("without an ETag: %v", err)
+	}
+	s.bad = func(_ int64, w http.ResponseWriter, _ *http.Request) bool { w.WriteHeader(403); return true }
+	if _, err := remotes(t, h, address); err == nil || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "403") {
+		t.Errorf("403: %v", err)
+	}
+	if _, err := ParseRef(address + "#md5=1"); err == nil || strings.Contains(err.Error(), "secret") {
+		t.Errorf("a bad sum: %v", err)
+	}
+	keys := map[string]string{}
+	for _, name := range []string{s.URL + "/a.gguf", address, s.URL + "/a.gguf?id=2", s.URL + "/a.gguf#sha256=" + strings.Repeat("a", 64)} {
+		ref, err := ParseRef(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if other, ok := keys[ref.Key()]; ok || strings.Contains(ref.Key(), "secret") {
+			t.Errorf("%s has the key %s, as %s", name, ref.Key(), other)
+		}
+		keys[ref.Key()] = name
+	}
+	long := "https://host/a.gguf?token=" + strings.Repeat("x", 6000)
+	if ref, err := ParseRef(long); err != nil || ref.String() != long {
+		t.Errorf("a long signature: %v", err)
+	}
+	for _, bad := range []string{long + strings.Repeat("x", 3000), "hf.co/org/" + strings.Repeat("x", 2000)} {
+		if _, err := ParseRef(bad); err == nil || len(err.Error()) > 200 {
+			t.Errorf("a name of %d bytes: %v", len(bad), err)
+		}
 	}
 }
 

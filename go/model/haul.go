@@ -13,6 +13,7 @@ import (
 
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/kernel"
+	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/stream"
 )
 
@@ -31,11 +32,14 @@ type haul struct {
 	at     int            // parts that were read
 	taken  map[start]bool // chunks that passed through the buffer
 	room   *loan          // its buffer
+	again  *mem.Region    // for chunks that are read again; nil: there was none
+	fetch  func(file int, p []byte, off int64) error
 	cancel context.CancelFunc
 
-	sums    []hash.Hash // of each source; nil: none is computed
-	summed  []int       // bytes in them
-	present [][]span    // bytes of each source that were fetched before, in order
+	sums    []hash.Hash                 // of each source; nil: none is computed
+	summed  []int                       // bytes in them
+	present [][]span                    // bytes of each source that were fetched before, in order
+	firsts  map[start][sha256.Size]byte // sums of chunks that may be read again
 	summing sync.WaitGroup
 	idle    []*gguf.Tensor // that are in their place, and no matrix needs any more
 }
@@ -44,7 +48,8 @@ type haul struct {
 type stretch struct {
 	stream.Range
 	placed string // name of the tensor; empty: it passes through the buffer
-	chunk  bool   // it begins with a matrix's chunk
+	chunk  int    // bytes of a matrix's chunk that it begins with; 0: of none
+	twice  bool   // that matrix is read again if it does not fit its layout
 }
 
 // A start is where something begins.
@@ -88,7 +93,7 @@ func (f *File) haul(w *weights) *haul {
 	for _, x := range h.mats {
 		for _, c := range x.chunks() {
 			if name := c.t.Name; !h.placed[name] {
-				h.parts = append(h.parts, stretch{Range: c.source(), chunk: true})
+				h.parts = append(h.parts, stretch{Range: c.source(), chunk: c.n, twice: x.Layout == kernel.X12})
 			} else if !emitted[name] {
 				emitted[name] = true
 				h.place(f.whole(name))
@@ -256,7 +261,7 @@ func (h *haul) cover() {
 		h.present = nil
 		return
 	}
-	h.parts, h.summed = all, make([]int, len(m.sources))
+	h.parts, h.summed, h.firsts = all, make([]int, len(m.sources)), map[start][sha256.Size]byte{}
 	for i := range m.sources {
 		h.sums = append(h.sums, sha256.New())
 		h.sum(i, nil)
@@ -285,8 +290,8 @@ func (h *haul) begin(ctx context.Context, room []byte) error {
 		}
 	}
 	ctx, h.cancel = context.WithCancel(ctx)
-	fetch := func(file int, p []byte, off int64) error { return h.file.remote.sources[file].Fetch(ctx, p, off) }
-	h.feed = stream.NewFeed(stream.NewFetcher(fetch, pieceBytes, requests), h.ranges(), room, func(stream.Range) bool { return false })
+	h.fetch = func(file int, p []byte, off int64) error { return h.file.remote.sources[file].Fetch(ctx, p, off) }
+	h.feed = stream.NewFeed(stream.NewFetcher(h.fetch, pieceBytes, requests), h.ranges(), room, func(stream.Range) bool { return false })
 	begun := 0
 	h.feed.Keep(func(r stream.Range) []byte {
 		p := h.parts[begun]
@@ -320,13 +325,18 @@ func (h *haul) next() ([]byte, error) {
 		return nil, err
 	}
 	if h.sums != nil {
-		h.summing.Go(func() { h.sum(p.File, b) })
+		h.summing.Go(func() {
+			h.sum(p.File, b)
+			if p.twice {
+				h.firsts[start{p.File, p.Off}] = sha256.Sum256(b[:p.chunk])
+			}
+		})
 	}
 	if p.placed != "" {
 		t := h.file.whole(p.placed)
 		h.file.remote.here[p.placed] = min(int(p.Off)+p.N-int(t.Offset), len(t.Data))
 	}
-	h.taken[start{p.File, p.Off}] = p.chunk
+	h.taken[start{p.File, p.Off}] = p.chunk > 0
 	return b, nil
 }
 
@@ -341,11 +351,7 @@ func (h *haul) bytes(c chunk) ([]byte, error) {
 	}
 	from := c.source()
 	if h.taken[start{from.File, from.Off}] { // its matrix is read again
-		b, err := h.file.regions[from.File].Fill(int(from.Off), from.N)
-		if err == nil {
-			err = h.file.remote.sources[from.File].Fetch(context.Background(), b, from.Off)
-		}
-		return b, err
+		return h.second(from)
 	}
 	for {
 		at := h.at
@@ -353,9 +359,38 @@ func (h *haul) bytes(c chunk) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if p := h.parts[at]; p.chunk && p.File == from.File && p.Off == from.Off {
+		if p := h.parts[at]; p.chunk > 0 && p.File == from.File && p.Off == from.Off {
 			return b[:from.N], nil
 		}
+	}
+}
+
+// second reads a chunk again. Where there are sums, they are those of what came first: it has to be the same.
+func (h *haul) second(from stream.Range) (b []byte, err error) {
+	if h.again == nil || len(h.again.Bytes()) < from.N {
+		h.dropSecond()
+		if h.again, err = mem.Hollow(uint64(from.N), "weights that are read again"); err != nil {
+			return nil, err
+		}
+	}
+	if b, err = h.again.Fill(0, from.N); err != nil {
+		return nil, err
+	}
+	if err := h.fetch(from.File, b, from.Off); err != nil {
+		return nil, err
+	}
+	h.summing.Wait()
+	if first, ok := h.firsts[start{from.File, from.Off}]; h.sums != nil && (!ok || first != sha256.Sum256(b)) {
+		return nil, errors.New("other bytes came when it was read again: the file has changed, or the server is broken")
+	}
+	return b, nil
+}
+
+// dropSecond releases the memory of chunks that are read again.
+func (h *haul) dropSecond() {
+	if h.again != nil {
+		h.again.Close()
+		h.again = nil
 	}
 }
 
@@ -377,6 +412,7 @@ func (h *haul) table(x *matrix) error {
 
 // done reports that a matrix was made.
 func (h *haul) done(x *matrix) {
+	h.dropSecond()
 	for name := range x.names() {
 		if h.uses[name]--; h.uses[name] == 0 && !h.tables[name] {
 			h.idle = append(h.idle, h.file.whole(name))
@@ -428,6 +464,7 @@ func (h *haul) close() {
 		h.feed.Close()
 	}
 	h.summing.Wait()
+	h.dropSecond()
 	if h.room != nil {
 		h.room.Close()
 	}

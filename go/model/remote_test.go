@@ -20,10 +20,12 @@ import (
 
 // A far is a Source that counts how often each byte is asked for.
 type far struct {
-	b    []byte
-	sum  string
-	fail error // of every request but those of the head
-	head int64
+	b     []byte
+	sum   string
+	fail  error // of every request but those of the head
+	head  int64
+	next  func(p []byte)            // is called with bytes that were asked for before; may be nil
+	until func(ctx context.Context) // is called when bytes are asked for again; may be nil
 
 	mu    sync.Mutex
 	asked []uint8 // by byte
@@ -45,6 +47,15 @@ func (f *far) SHA256() string  { return f.sum }
 func (f *far) Fetch(ctx context.Context, p []byte, off int64) error {
 	if err := ctx.Err(); err != nil {
 		return err
+	}
+	f.mu.Lock()
+	again := f.asked[off] > 0
+	f.mu.Unlock()
+	if again && f.next != nil {
+		defer f.next(p)
+	}
+	if again && f.until != nil {
+		f.until(ctx)
 	}
 	if f.fail != nil && off >= f.head {
 		return f.fail
@@ -424,5 +435,42 @@ func TestRemoteTwelve(t *testing.T) {
 		if used := budget.Used(); used != 0 {
 			t.Errorf("%d bytes are reserved when it is closed", used)
 		}
+	}
+}
+
+// Weights that are read again are those that came first, where there is a sum, and are not read when nobody waits for them.
+func TestRemoteTwelveAgain(t *testing.T) {
+	defer func(pays func() bool) { twelvePays = pays }(twelvePays)
+	twelvePays = func() bool { return true }
+	d := read(t, "tiny-llama-f32.gguf")
+	brainFloats(d, "ffn_up.weight")
+	b, err := os.ReadFile(d.write(t, "bf16.gguf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	src := newFar(b, true)
+	src.next = func(p []byte) { p[len(p)/2] ^= 1 }
+	if _, err := loadFar(t, openFar(t, src), mem.NewBudget(1<<28, "test")); err == nil || !strings.Contains(err.Error(), "ffn_up") || !strings.Contains(err.Error(), "other bytes") {
+		t.Errorf("a bit differs the second time: %v", err)
+	}
+
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	src = newFar(b, true)
+	f := openFar(t, src)
+	var seen context.Context
+	src.until = func(ctx context.Context) { seen = ctx; cancel() }
+	s, err := NewSurvey(f, kvF32, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool, err := kernel.NewPool(1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	_, err = s.Load(Options{Pack: pool.PackInto, Budget: mem.NewBudget(1<<28, "test"), Until: ctx})
+	if !errors.Is(err, context.Canceled) || seen == nil || seen.Err() == nil {
+		t.Errorf("a load that ends when it reads again: %v", err)
 	}
 }

@@ -219,7 +219,7 @@ func (f *hubFlags) locateWith(cmd *cobra.Command, name string, agreed, projector
 func (f *hubFlags) elsewhere(h *hub.Hub, plan *hub.Plan, projector bool, note func(string)) (located, error) {
 	all := len(plan.Files)
 	if plan.DropProjector(); projector && len(plan.Files) < all {
-		note(visible(plan.Ref.String() + ": its projector is left out with --remote; --mmproj names one"))
+		note(visible(plan.Ref.Shown() + ": its projector is left out with --remote; --mmproj names one"))
 	}
 	files, err := h.Remotes(plan)
 	if err != nil {
@@ -230,9 +230,9 @@ func (f *hubFlags) elsewhere(h *hub.Hub, plan *hub.Plan, projector bool, note fu
 		sources[i] = file
 	}
 	if plan.Skipped != "" {
-		note(visible(plan.Ref.String() + ": " + plan.Skipped))
+		note(visible(plan.Ref.Shown() + ": " + plan.Skipped))
 	}
-	name, _, _ := strings.Cut(plan.Ref.String(), "?") // what is behind may be a signature
+	name := plan.Ref.Key()
 	f.files.Remote(name, sources)
 	return located{name, plan.Ref.Short(), plan.Persona}, nil
 }
@@ -247,7 +247,7 @@ func notHere(name string) error {
 
 // pull downloads a model and shows the progress.
 func pull(ctx context.Context, cmd *cobra.Command, h *hub.Hub, plan *hub.Plan, o hub.Options) (*hub.Model, error) {
-	bar := newPullBar(cmd.ErrOrStderr(), plan.Ref.String())
+	bar := newPullBar(cmd.ErrOrStderr(), plan.Ref.Shown())
 	o.Progress = bar.update
 	m, err := h.Pull(ctx, plan, o)
 	bar.done()
@@ -275,15 +275,15 @@ func ask(cmd *cobra.Command, h *hub.Hub, plan *hub.Plan) error {
 	}
 	in, out := cmd.InOrStdin(), cmd.ErrOrStderr()
 	if !isTerminal(in) || !isTerminal(out) {
-		return fmt.Errorf("%s is not in the cache (%s); download it with \"quern pull %s\", or give --yes", plan.Ref, size, plan.Ref)
+		return fmt.Errorf("%s is not in the cache (%s); download it with \"quern pull %s\", or give --yes", plan.Ref.Shown(), size, plan.Ref.Shown())
 	}
-	fmt.Fprintf(out, "%s is not here: download it, %s, to %s? [Y/n] ", visible(plan.Ref.String()), size, visible(h.Dir()))
+	fmt.Fprintf(out, "%s is not here: download it, %s, to %s? [Y/n] ", visible(plan.Ref.Shown()), size, visible(h.Dir()))
 	answer, err := readLine(in)
 	if err != nil {
 		return err
 	}
 	if s := strings.ToLower(strings.TrimSpace(answer)); s != "" && s != "y" && s != "yes" {
-		return fmt.Errorf("%s was not downloaded", plan.Ref)
+		return fmt.Errorf("%s was not downloaded", plan.Ref.Shown())
 	}
 	return nil
 }
