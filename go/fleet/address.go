@@ -24,10 +24,13 @@ import (
 
 // An Address is where a server listens.
 type Address struct {
-	Hosts             []string      // addresses, or paths that end in .sock; none: 127.0.0.1
-	Port              int           // 0: any that is free
-	Prefix            string        // of all paths, such as /llm
-	Shared            bool          // other processes may listen on the same port
+	Hosts  []string // addresses, or paths that end in .sock; none: 127.0.0.1
+	Port   int      // 0: any that is free
+	Prefix string   // of all paths, such as /llm
+	Shared bool     // other processes may listen on the same port
+	// Handed are listeners that are served in place of Hosts and Port, once models are loaded: until then connections
+	// wait, or another process that has the sockets too takes them. The fleet closes them. None: it listens itself.
+	Handed            []net.Listener
 	CertFile, KeyFile string        // of TLS; empty: none
 	Timeout           time.Duration // for a client to read what it is sent; 0: 30 s
 

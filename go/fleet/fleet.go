@@ -87,6 +87,8 @@ type Config struct {
 	// Ready, unless it is nil, is called with the addresses once the models of the start are loaded, in a goroutine
 	// of its own.
 	Ready func([]net.Addr)
+	// Stopping, unless it is nil, is called when a server that was ready begins to end.
+	Stopping func()
 }
 
 // ownPage reports whether the built-in chat page is served.
@@ -134,7 +136,9 @@ func New(ctx context.Context, c Config) (_ *Fleet, err error) {
 	if c.Files == nil {
 		c.Files = &launch.Files{}
 	}
-	if len(c.Address.Hosts) == 0 {
+	if handed := c.Address.Handed; len(handed) > 0 {
+		c.Address.Hosts = host.Hosts(handed)
+	} else if len(c.Address.Hosts) == 0 {
 		c.Address.Hosts = []string{"127.0.0.1"}
 	}
 	c.Parallel = cmp.Or(c.Parallel, defaultParallel)
@@ -314,13 +318,21 @@ func (f *Fleet) listen(context.Context) error {
 		}
 		a.Port = v.Port
 	}
-	if f.at, err = host.Listen(a.Hosts, a.Port, a.Shared, a.CertFile, a.KeyFile); err != nil {
+	if len(a.Handed) > 0 {
+		f.at, err = host.Secure(a.Handed, a.CertFile, a.KeyFile)
+	} else {
+		f.at, err = host.Listen(a.Hosts, a.Port, a.Shared, a.CertFile, a.KeyFile)
+	}
+	if err != nil {
 		return err
 	}
 	errors := log.New(f.log.With().Str("from", "net/http").Logger(), "", 0)
 	f.host = host.New(guard.Unprefixed(all), a.Prefix, cmp.Or(a.Timeout, 30*time.Second), errors)
 	f.host.Alive = f.alive
-	f.onClose(f.host.Close)
+	f.onClose(func() {
+		f.host.Leave()
+		f.host.Close()
+	})
 	return nil
 }
 
@@ -335,7 +347,11 @@ func (f *Fleet) alive() error {
 // Serve loads the models of the start and answers requests until ctx ends; then it lets those that run finish.
 func (f *Fleet) Serve(ctx context.Context) error {
 	served := make(chan error, 1)
-	go func() { served <- f.host.Serve(f.at) }()
+	accept := func() { go func() { served <- f.host.Serve(f.at) }() }
+	handed := len(f.c.Address.Handed) > 0
+	if !handed { // clients and probes are told that models are being loaded
+		accept()
+	}
 
 	idle, end := context.WithCancel(ctx)
 	var background sync.WaitGroup
@@ -361,13 +377,18 @@ func (f *Fleet) Serve(ctx context.Context) error {
 	}
 	down := &ending{api: f.api}
 	defer func() {
-		if down.end(0, nil) {
+		now, cancel := context.WithCancel(context.Background())
+		cancel()
+		if down.end(now, now, nil) {
 			f.device.Close()
 		}
 	}()
 	f.announce()
 	f.tellUnknown()
 	f.host.Ready()
+	if handed { // until now another server may have taken the connections, or they have waited
+		accept()
+	}
 	if f.c.Ready != nil {
 		go f.c.Ready(f.Addresses())
 	}
@@ -387,6 +408,12 @@ func (f *Fleet) Serve(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	f.host.Drain()
+	if handed { // whoever has the sockets too takes those that come; a load balancer has nothing to notice
+		f.host.Leave()
+	}
+	if f.c.Stopping != nil {
+		f.c.Stopping()
+	}
 	if f.c.DrainDelay > 0 { // until load balancers have seen that the server is not ready
 		f.log.Info().Dur("delay_ms", f.c.DrainDelay).Msg("not ready any more: requests are still taken")
 		time.Sleep(f.c.DrainDelay)
@@ -408,15 +435,15 @@ func (f *Fleet) Addresses() (all []net.Addr) {
 	return all
 }
 
-// shutDown lets requests finish within the time for that. Those that still run shortly before its end are
-// cancelled, early enough to tell their clients.
+// shutDown accepts no more connections, and lets the requests of those that there are finish within the time for
+// that. Those that still run shortly before its end are cancelled, early enough to tell their clients.
 func (f *Fleet) shutDown(down *ending) {
 	whole := max(f.c.Drain, time.Second)
-	down.end(min(f.c.Drain, whole-min(whole/2, 2*time.Second)), func() {
-		last, done := context.WithTimeout(context.Background(), whole)
-		defer done()
-		f.host.Shutdown(last)
-	})
+	last, done := context.WithTimeout(context.Background(), whole)
+	defer done()
+	ctx, cancel := context.WithTimeout(last, min(f.c.Drain, whole-min(whole/2, 2*time.Second)))
+	defer cancel()
+	down.end(ctx, last, func() { f.host.Shutdown(last) })
 }
 
 // An ending unloads all models, once.
@@ -426,12 +453,11 @@ type ending struct {
 	all  bool
 }
 
-// end lets requests finish within a time while shutdown runs, and then unloads the models. It reports whether
-// all are unloaded: one that is being loaded is not waited for.
-func (e *ending) end(drain time.Duration, shutdown func()) bool {
+// end waits for shutdown, unless it is nil, within ctx: until then requests come from connections that were accepted
+// before. Then it refuses requests, lets those that run finish within ctx, and unloads the models. It reports whether all
+// are unloaded: one that is being loaded is waited for until last ends.
+func (e *ending) end(ctx, last context.Context, shutdown func()) bool {
 	e.once.Do(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), drain)
-		defer cancel()
 		down := make(chan struct{})
 		go func() {
 			defer close(down)
@@ -439,7 +465,14 @@ func (e *ending) end(drain time.Duration, shutdown func()) bool {
 				shutdown()
 			}
 		}()
-		e.all = e.api.Close(ctx, func(i models.Instance[ask.Model]) {
+		if shutdown != nil {
+			e.api.Leave()
+		}
+		select {
+		case <-down:
+		case <-ctx.Done():
+		}
+		e.all = e.api.Close(last, func(i models.Instance[ask.Model]) {
 			i.Drain(ctx)
 			<-down // until then handlers use it
 		})

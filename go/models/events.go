@@ -24,7 +24,7 @@ func (s *Set[M]) Watch() (events <-chan Event, stop func()) {
 	w := &watcher{make(chan Event, eventsKept)}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
+	if s.closed || s.unwatched {
 		close(w.events)
 		return w.events, func() {}
 	}
@@ -32,6 +32,16 @@ func (s *Set[M]) Watch() (events <-chan Event, stop func()) {
 	return w.events, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
+		s.drop(w)
+	}
+}
+
+// Unwatch ends all watches, and those that come: streams of events would outlast the requests.
+func (s *Set[M]) Unwatch() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unwatched = true
+	for w := range s.watchers {
 		s.drop(w)
 	}
 }

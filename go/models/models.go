@@ -146,18 +146,19 @@ type Config struct {
 type Set[M any] struct {
 	c Config
 
-	mu       sync.Mutex
-	entries  []*entry[M]
-	removed  []*entry[M] // not unloaded yet
-	by       map[string]*entry[M]
-	queue    []*entry[M] // to be loaded, in the order in which that was asked for
-	running  bool        // there is a goroutine that loads
-	loading  *entry[M]   // by it
-	cancel   func()      // ends that, while the model's own function runs; nil: it does not
-	level    float64     // the value of what was evicted last
-	closed   bool
-	changed  chan struct{} // closed at the next change that a load may wait for
-	watchers map[*watcher]struct{}
+	mu        sync.Mutex
+	entries   []*entry[M]
+	removed   []*entry[M] // not unloaded yet
+	by        map[string]*entry[M]
+	queue     []*entry[M] // to be loaded, in the order in which that was asked for
+	running   bool        // there is a goroutine that loads
+	loading   *entry[M]   // by it
+	cancel    func()      // ends that, while the model's own function runs; nil: it does not
+	level     float64     // the value of what was evicted last
+	closed    bool
+	unwatched bool          // nobody may watch any more
+	changed   chan struct{} // closed at the next change that a load may wait for
+	watchers  map[*watcher]struct{}
 }
 
 // An entry is a model's place in a Set.

@@ -15,6 +15,7 @@
 //	threads on CPUs        affinity           no                 group affinity
 //	limits of memory       control groups     what is installed  job objects
 //	a port of several      SO_REUSEPORT       SO_REUSEPORT       no
+//	sockets handed over    LISTEN_FDS         LISTEN_FDS         no
 package platform
 
 import (

@@ -216,6 +216,9 @@ func (s *Server) Media() bool { return s.list.Media() }
 // Models returns the models.
 func (s *Server) Models() *models.Set[ask.Model] { return s.models }
 
+// Leave ends streams of events and downloads, which would last longer than requests. Those are answered as before.
+func (s *Server) Leave() { s.list.Leave() }
+
 // Close refuses new requests, calls finish for each loaded model, waits for it, and unloads the models. If ctx ends
 // while a model is being loaded, none is unloaded, and Close returns false.
 func (s *Server) Close(ctx context.Context, finish func(models.Instance[ask.Model])) bool {

@@ -38,6 +38,7 @@ build() {
 	install -Dm 644 "$docs/completions/quern.fish" "$root/usr/share/fish/vendor_completions.d/quern.fish"
 	# Its comment says what to do without a package.
 	sed '/^#/d; s,/usr/local/bin/quern,/usr/bin/quern,' scripts/deploy/quern.service >"$root/lib/systemd/system/quern.service"
+	sed '/^#/d' scripts/deploy/quern.socket >"$root/lib/systemd/system/quern.socket"
 	install -m 755 "$here"/{postinst,prerm,postrm} "$root/DEBIAN/"
 	sed "s/@VERSION@/$(debian_version "$version")/; s/@ARCH@/$arch/; s/@SIZE@/$(find "$root/usr" -type f -printf '%s\n' | awk '{ n += $1 } END { print int((n + 1023) / 1024) }')/" \
 		"$here/control" >"$root/DEBIAN/control"
@@ -82,7 +83,7 @@ quern version >/dev/null
 [[ $(command -v quern) == /usr/bin/quern ]] || fail "quern is $(command -v quern)"
 [[ $(stat -c '%U:%G %a' /etc/quern) == "root:quern 750" ]] || fail "/etc/quern is $(stat -c '%U:%G %a' /etc/quern)"
 (cd / && md5sum --quiet --check /var/lib/dpkg/info/quern.md5sums) || fail "files differ from what the package says"
-! command -v systemd-analyze >/dev/null || systemd-analyze verify /lib/systemd/system/quern.service 2>&1 | (! grep quern.service)
+! command -v systemd-analyze >/dev/null || systemd-analyze verify /lib/systemd/system/quern.{service,socket} 2>&1 | (! grep -E 'quern\.(service|socket)')
 
 # The service: its own command, by its own user, with the key that README.Debian makes.
 echo deb-test-key >/etc/quern/keys

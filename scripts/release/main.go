@@ -148,7 +148,7 @@ func (r *release) archive() error {
 	program := top + "bin/quern"
 	switch r.system {
 	case "linux":
-		beside = append(beside, "scripts/deploy/quern.service")
+		beside = append(beside, "scripts/deploy/quern.service", "scripts/deploy/quern.socket")
 	case "windows":
 		top, program = "", "quern.exe"
 	}

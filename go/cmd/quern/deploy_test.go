@@ -134,6 +134,24 @@ func TestDeployment(t *testing.T) {
 		}
 	}
 
+	// Its sockets are handed over as the service asks: non-blocking, since processes share them.
+	if !strings.Contains(lines, "\nNonBlocking=yes\n") || !strings.Contains(lines, "\nType=notify\n") {
+		t.Error("quern.service: systemd makes shared sockets blocking, or does not wait until it is ready")
+	}
+	sockets, err := os.ReadFile(deployed + "quern.socket")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.SplitSeq(string(sockets), "\n") {
+		if !setting.MatchString(line) {
+			t.Errorf("quern.socket: %q", line)
+		}
+	}
+	port := serve.Lookup("port").DefValue
+	if !strings.Contains(string(sockets), "\nListenStream=127.0.0.1:"+port+"\n") {
+		t.Errorf("quern.socket: it does not listen where the server does by default, port %s", port)
+	}
+
 	job, err := os.ReadFile(deployed + "slurm/quern.sbatch")
 	if err != nil {
 		t.Fatal(err)

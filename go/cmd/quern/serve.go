@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"io"
+	"net"
 	"os"
 	"os/signal"
 	"syscall"
@@ -16,8 +17,10 @@ import (
 	"github.com/quern-llm/quern/go/fleet"
 	"github.com/quern-llm/quern/go/internal/llamaflags"
 	"github.com/quern-llm/quern/go/models"
+	"github.com/quern-llm/quern/go/platform"
 	"github.com/quern-llm/quern/go/server"
 	"github.com/quern-llm/quern/go/server/fetch"
+	"github.com/quern-llm/quern/go/server/host"
 )
 
 func newServeCommand() *cobra.Command {
@@ -32,7 +35,8 @@ at /openapi.json, and a chat page at /.
 Requests share the machine (continuous batching): generating sequences go first, and
 prompts get the rest of the time between two tokens. A prefix cache avoids computing
 the same text twice. On SIGTERM running requests may finish within --drain; a second
-SIGTERM ends the process.
+SIGTERM ends the process. Sockets that systemd hands over count in place of --host and
+--port.
 
 -m is repeatable: requests select a model by name; the default is the first. Models
 of --models-dir and --models-preset are loaded when a request names them; when memory
@@ -66,6 +70,10 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 	if err := f.check(); err != nil {
 		return err
 	}
+	supervisor, err := platform.Supervised() // before anything starts a process, which would inherit them
+	if err != nil {
+		return usagef("%w", err)
+	}
 	logs, closeLog, err := f.log.open(stderr)
 	if err != nil {
 		return err
@@ -83,16 +91,19 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 		defer stop()
 		err = follow(first, now, f.opener(), f.device(), *ranks, logs, nil)
 	} else {
-		err = f.serve(ctx, asked, ranks, logs, stderr)
+		err = f.serve(ctx, asked, ranks, supervisor, logs, stderr)
 	}
 	leave(err) // not where it panics: what leaving waits for may never come
 	return err
 }
 
 // serve serves models until a signal, or the end of asked, which is as one.
-func (f *serveFlags) serve(ctx, asked context.Context, ranks *engine.Ranks, logs zerolog.Logger, stderr io.Writer) error {
+func (f *serveFlags) serve(ctx, asked context.Context, ranks *engine.Ranks, supervisor platform.Supervisor, logs zerolog.Logger, stderr io.Writer) error {
 	c, err := f.config(logs, stderr)
 	if err != nil {
+		return err
+	}
+	if err := f.supervise(&c, supervisor, logs); err != nil {
 		return err
 	}
 	if ranks != nil {
@@ -128,6 +139,28 @@ func (f *serveFlags) serve(ctx, asked context.Context, ranks *engine.Ranks, logs
 	whole := f.drainDelay + f.drain + lastTime
 	context.AfterFunc(stop, func() { time.AfterFunc(whole, func() { abandon(logs, whole) }) })
 	return s.Serve(stop)
+}
+
+// supervise has c serve the sockets of a supervisor, in place of the addresses of flags, and tell it how the server is.
+func (f *serveFlags) supervise(c *fleet.Config, s platform.Supervisor, logs zerolog.Logger) (err error) {
+	if c.Address.Handed, err = host.Handed(s.Sockets); err != nil {
+		return usagef("%w", err)
+	}
+	if len(s.Sockets) > 0 {
+		for _, name := range []string{"host", "port", "reuse-port"} {
+			if f.flags.Changed(name) {
+				logs.Warn().Strs("address", host.Hosts(c.Address.Handed)).Msg("--" + name + " does not count: the server was handed the sockets that it serves")
+			}
+		}
+	}
+	tell := func(state string) {
+		if err := s.Tell(state); err != nil {
+			logs.Warn().Err(err).Msg("the supervisor is not told " + state)
+		}
+	}
+	c.Ready = func([]net.Addr) { tell("READY=1") }
+	c.Stopping = func() { tell("STOPPING=1") }
+	return nil
 }
 
 // config returns the flags as the configuration of a fleet.

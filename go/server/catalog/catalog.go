@@ -239,6 +239,12 @@ func (s *Catalog) Names() []string {
 	return names
 }
 
+// Leave ends what would last longer than requests: streams of events, and downloads. Requests are answered as before.
+func (s *Catalog) Leave() {
+	s.endDownloads()
+	s.Set.Unwatch()
+}
+
 // Close refuses new requests, calls finish for each loaded model, waits for it, and unloads the models. If ctx ends
 // while a model is being loaded, none is unloaded, and Close returns false.
 func (s *Catalog) Close(ctx context.Context, finish func(models.Instance[ask.Model])) bool {

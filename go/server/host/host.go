@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -33,8 +34,12 @@ type Host struct {
 	limit    time.Duration
 	loaded   atomic.Bool
 	draining atomic.Bool
+	left     atomic.Bool // Leave was called
 	prefix   string
 	server   *http.Server
+
+	mu sync.Mutex
+	at []net.Listener // that are served
 }
 
 // New returns a Host that is not ready yet. Probes are answered under prefix as well. A
@@ -62,6 +67,9 @@ var Probes = []string{"/livez", "/startupz", "/readyz", "/v2/health/live", "/v2/
 // ServeHTTP answers probes, and passes other requests to the handler.
 func (h *Host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w = pace(w, h.limit)
+	if h.draining.Load() {
+		w.Header().Set("Connection", "close") // the client's next request goes to another server
+	}
 	switch strings.TrimPrefix(r.URL.Path, h.prefix) {
 	case "/livez":
 		answer(w, h.alive())
@@ -133,15 +141,22 @@ func begin(w http.ResponseWriter, contentType string, ok bool) {
 	}
 }
 
-// Serve serves all listeners until Shutdown, when it returns nil, or until one of them
+// Serve serves all listeners until Leave or Shutdown, when it returns nil, or until one of them
 // fails, when it returns that error.
 func (h *Host) Serve(listeners []net.Listener) error {
+	h.mu.Lock()
+	h.at = listeners
+	h.mu.Unlock()
+	if h.left.Load() {
+		h.Leave() // it came before
+	}
 	failed := make(chan error, len(listeners))
 	for _, l := range listeners {
 		go func() { failed <- h.server.Serve(l) }()
 	}
 	for range listeners {
-		if err := <-failed; !errors.Is(err, http.ErrServerClosed) {
+		err := <-failed
+		if !errors.Is(err, http.ErrServerClosed) && !(h.left.Load() && errors.Is(err, net.ErrClosed)) {
 			h.server.Close()
 			return err
 		}
@@ -149,8 +164,19 @@ func (h *Host) Serve(listeners []net.Listener) error {
 	return nil
 }
 
-// Drain makes the host not ready, while it serves requests as before.
+// Drain makes the host not ready, while it serves requests as before. Each answer closes its connection: clients that
+// keep connections leave by and by.
 func (h *Host) Drain() { h.draining.Store(true) }
+
+// Leave accepts no more connections. Those that there are, are served as before.
+func (h *Host) Leave() {
+	h.left.Store(true)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, l := range h.at {
+		l.Close()
+	}
+}
 
 // Shutdown makes the host not ready, accepts no more connections, and waits until the running requests have ended;
 // ending them is the caller's task. When ctx ends, remaining connections are closed.

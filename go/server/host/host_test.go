@@ -126,6 +126,54 @@ func TestLife(t *testing.T) {
 	<-over
 }
 
+// A host that leaves accepts nobody, and goes on serving who is there; so does one that was told to before it began.
+func TestLeave(t *testing.T) {
+	h := New(nothing, "", time.Minute, quiet)
+	defer h.Close()
+	c, path, done := start(t, h)
+	get(t, c, "/livez") // its connection stays open
+	h.Leave()
+	if err := <-done; err != nil {
+		t.Errorf("serve: %v", err)
+	}
+	if late, err := net.Dial("unix", path); err == nil {
+		late.Close()
+		t.Error("it goes on to accept")
+	}
+	h.Drain()
+	if r, err := c.Get("http://host/"); err != nil || r.StatusCode != 200 || !r.Close {
+		t.Errorf("the connection that was open: %v, %v; want 200 and its end", r, err)
+	}
+	if _, err := c.Get("http://host/"); err == nil {
+		t.Error("there is a second connection")
+	}
+
+	h = New(nothing, "", time.Minute, quiet)
+	defer h.Close()
+	h.Leave()
+	if _, _, done := start(t, h); <-done != nil {
+		t.Error("one that has left fails")
+	}
+}
+
+// Where Unix sockets were handed over is of this machine, whatever their names are.
+func TestHosts(t *testing.T) {
+	tcp, err := net.Listen("tcp", "[::]:0")
+	if err != nil {
+		t.Skip("no IPv6: ", err)
+	}
+	defer tcp.Close()
+	path := filepath.Join(t.TempDir(), "q")
+	local, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer local.Close()
+	if at := Hosts([]net.Listener{local, tcp}); at[0] != path || at[1] != "::" || !Local(at[:1]) || Local(at) {
+		t.Errorf("they are at %q", at)
+	}
+}
+
 // A shutdown that has waited long enough cuts what is left.
 func TestShutdownInTime(t *testing.T) {
 	begun, left := make(chan bool), make(chan bool)

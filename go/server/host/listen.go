@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,16 +24,9 @@ import (
 // shared, other processes may listen on the same port (SO_REUSEPORT), and the kernel
 // distributes connections.
 func Listen(hosts []string, port int, shared bool, certFile, keyFile string) ([]net.Listener, error) {
-	var conf *tls.Config
-	switch {
-	case certFile != "" && keyFile != "":
-		c := &certificate{cert: certFile, key: keyFile}
-		if _, err := c.get(nil); err != nil {
-			return nil, err
-		}
-		conf = &tls.Config{GetCertificate: c.get, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
-	case certFile != "" || keyFile != "":
-		return nil, errors.New("TLS needs both a certificate and its key; give --ssl-cert-file and --ssl-key-file")
+	conf, err := secure(certFile, keyFile)
+	if err != nil {
+		return nil, err
 	}
 	var all []net.Listener
 	for _, host := range hosts {
@@ -46,6 +40,21 @@ func Listen(hosts []string, port int, shared bool, certFile, keyFile string) ([]
 		all = append(all, l)
 	}
 	return all, nil
+}
+
+// secure is how TLS is served; nil without a certificate.
+func secure(certFile, keyFile string) (*tls.Config, error) {
+	switch {
+	case certFile != "" && keyFile != "":
+		c := &certificate{cert: certFile, key: keyFile}
+		if _, err := c.get(nil); err != nil {
+			return nil, err
+		}
+		return &tls.Config{GetCertificate: c.get, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}, nil
+	case certFile != "" || keyFile != "":
+		return nil, errors.New("TLS needs both a certificate and its key; give --ssl-cert-file and --ssl-key-file")
+	}
+	return nil, nil
 }
 
 func listen(host string, port int, shared bool, conf *tls.Config) (net.Listener, error) {
@@ -111,10 +120,59 @@ func listenSocket(path string) (net.Listener, error) {
 	return l, nil
 }
 
+// Handed returns listeners of sockets that were handed over (platform.Supervised), of which it closes the files. The
+// sockets listen on when the listeners are closed, for who has handed them over.
+func Handed(sockets []*os.File) (all []net.Listener, err error) {
+	for _, f := range sockets {
+		l, failed := net.FileListener(f) // has a descriptor of its own
+		f.Close()
+		if failed != nil {
+			err = errors.Join(err, fmt.Errorf("%s cannot be served: %w", f.Name(), failed))
+			continue
+		}
+		all = append(all, l)
+	}
+	if err != nil {
+		for _, l := range all {
+			l.Close()
+		}
+		return nil, err
+	}
+	return all, nil
+}
+
+// Secure has listeners serve TLS with a certificate and its key, except on Unix sockets, as Listen does.
+func Secure(listeners []net.Listener, certFile, keyFile string) ([]net.Listener, error) {
+	conf, err := secure(certFile, keyFile)
+	if err != nil || conf == nil {
+		return listeners, err
+	}
+	all := slices.Clone(listeners)
+	for i, l := range all {
+		if _, ok := l.Addr().(*net.TCPAddr); ok {
+			all[i] = tls.NewListener(l, conf)
+		}
+	}
+	return all, nil
+}
+
+// Hosts returns where listeners are, as Local takes it.
+func Hosts(listeners []net.Listener) (all []string) {
+	for _, l := range listeners {
+		if at, ok := l.Addr().(*net.TCPAddr); ok {
+			all = append(all, at.IP.String())
+		} else {
+			all = append(all, l.Addr().String())
+		}
+	}
+	return all
+}
+
 // Local reports whether the hosts are reachable only from this machine.
 func Local(hosts []string) bool {
 	for _, host := range hosts {
-		if strings.HasSuffix(host, ".sock") || host == "localhost" {
+		// No address has a slash or an @: those that were handed over may have any path, or an abstract name.
+		if strings.HasSuffix(host, ".sock") || strings.ContainsAny(host, "/@") || host == "localhost" {
 			continue
 		}
 		if ip := net.ParseIP(strings.Trim(host, "[]")); ip == nil || !ip.IsLoopback() {
