@@ -114,7 +114,7 @@ func TestUpgradeLosesNoConnection(t *testing.T) {
 					return
 				default:
 				}
-				r, err := client.Post("http://quern/completion", "application/json", strings.NewReader(`{"prompt":"Once","n_predict":1}`))
+				r, err := client.Post("http://localhost/completion", "application/json", strings.NewReader(`{"prompt":"Once","n_predict":1}`))
 				if err != nil {
 					t.Errorf("after %d answers: %v", answers.Load(), err)
 					return
@@ -190,9 +190,9 @@ func TestHandedOverIsRefused(t *testing.T) {
 		{"1", deaf, "does not listen"},
 		{"2", handOver(t, everywhere.(*net.TCPListener)), "descriptor 4 was handed over to be served and is "},
 		{"1", handOver(t, everywhere.(*net.TCPListener)), "--require-key"},
-		{"-1", file, "LISTEN_FDS is -1"},
-		{"1000000000", file, "LISTEN_FDS is 1000000000"},
-		{"x", file, "LISTEN_FDS is x"},
+		{"-1", file, `LISTEN_FDS is "-1"`},
+		{"1000000000", file, `LISTEN_FDS is "1000000000"`},
+		{"x", file, `LISTEN_FDS is "x"`},
 	} {
 		line := append(withPID, program, "serve", "-m", demo.Name, "--require-key")
 		cmd := exec.Command(line[0], line[1:]...)

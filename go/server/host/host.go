@@ -38,15 +38,17 @@ type Host struct {
 	prefix   string
 	server   *http.Server
 
-	mu sync.Mutex
-	at []net.Listener // that are served
+	serving sync.WaitGroup // accept loops
+	mu      sync.Mutex
+	at      []net.Listener         // that are served
+	fresh   map[net.Conn]time.Time // since when connections are there that have brought no request yet
 }
 
 // New returns a Host that is not ready yet. Probes are answered under prefix as well. A
 // client has limit to read each part of a response. net/http's errors about connections
 // go to errors.
 func New(handler http.Handler, prefix string, limit time.Duration, errors *log.Logger) *Host {
-	h := &Host{handler: handler, prefix: prefix, limit: limit}
+	h := &Host{handler: handler, prefix: prefix, limit: limit, fresh: map[net.Conn]time.Time{}}
 	h.server = &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: headerTime,
@@ -54,6 +56,14 @@ func New(handler http.Handler, prefix string, limit time.Duration, errors *log.L
 		MaxHeaderBytes:    headerBytes,
 		ErrorLog:          errors,
 		BaseContext:       baseContext,
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(ctx, connKey{}, c)
+		},
+		ConnState: func(c net.Conn, state http.ConnState) {
+			if state != http.StateActive { // which is before a request is in ServeHTTP
+				h.track(c, state)
+			}
+		},
 	}
 	return h
 }
@@ -66,6 +76,7 @@ var Probes = []string{"/livez", "/startupz", "/readyz", "/v2/health/live", "/v2/
 
 // ServeHTTP answers probes, and passes other requests to the handler.
 func (h *Host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h.track(r.Context().Value(connKey{}).(net.Conn), http.StateActive)
 	w = pace(w, h.limit)
 	if h.draining.Load() {
 		w.Header().Set("Connection", "close") // the client's next request goes to another server
@@ -141,18 +152,38 @@ func begin(w http.ResponseWriter, contentType string, ok bool) {
 	}
 }
 
+// connKey is the context key of a request's connection.
+type connKey struct{}
+
+// track keeps which connections have brought no request yet.
+func (h *Host) track(c net.Conn, state http.ConnState) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if state == http.StateNew {
+		h.fresh[c] = time.Now()
+	} else {
+		delete(h.fresh, c)
+	}
+}
+
 // Serve serves all listeners until Leave or Shutdown, when it returns nil, or until one of them
 // fails, when it returns that error.
 func (h *Host) Serve(listeners []net.Listener) error {
 	h.mu.Lock()
 	h.at = listeners
-	h.mu.Unlock()
 	if h.left.Load() {
-		h.Leave() // it came before
+		h.mu.Unlock()
+		h.Leave()
+		return nil
 	}
+	h.serving.Add(len(listeners))
+	h.mu.Unlock()
 	failed := make(chan error, len(listeners))
 	for _, l := range listeners {
-		go func() { failed <- h.server.Serve(l) }()
+		go func() {
+			defer h.serving.Done()
+			failed <- h.server.Serve(l)
+		}()
 	}
 	for range listeners {
 		err := <-failed
@@ -170,21 +201,62 @@ func (h *Host) Drain() { h.draining.Store(true) }
 
 // Leave accepts no more connections. Those that there are, are served as before.
 func (h *Host) Leave() {
-	h.left.Store(true)
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.left.Store(true)
 	for _, l := range h.at {
 		l.Close()
 	}
 }
 
 // Shutdown makes the host not ready, accepts no more connections, and waits until the running requests have ended;
-// ending them is the caller's task. When ctx ends, remaining connections are closed.
+// ending them is the caller's task. A connection that was accepted has firstTime to bring its request. When ctx ends,
+// remaining connections are closed.
 func (h *Host) Shutdown(ctx context.Context) {
 	h.Drain()
+	h.Leave()
+	h.settle(ctx)
 	if err := h.server.Shutdown(ctx); err != nil {
 		h.server.Close()
 	}
+}
+
+// firstTime is how long a connection may take to bring its first request while the host shuts down.
+const firstTime = 5 * time.Second
+
+// settle waits until all that is accepted has brought its request: from the beginning of its own shutdown on, net/http
+// drops requests that it has read and not begun to answer.
+func (h *Host) settle(ctx context.Context) {
+	over := make(chan struct{})
+	go func() { // accepting ends at once, unless somebody else has made the socket blocking
+		h.serving.Wait()
+		close(over)
+	}()
+	select {
+	case <-over:
+	case <-ctx.Done():
+	}
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for h.awaits() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// awaits reports whether a connection may bring its first request yet.
+func (h *Host) awaits() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, since := range h.fresh {
+		if time.Since(since) < firstTime {
+			return true
+		}
+	}
+	return false
 }
 
 // Close closes all connections at once.
