@@ -76,7 +76,9 @@ var Probes = []string{"/livez", "/startupz", "/readyz", "/v2/health/live", "/v2/
 
 // ServeHTTP answers probes, and passes other requests to the handler.
 func (h *Host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	h.track(r.Context().Value(connKey{}).(net.Conn), http.StateActive)
+	if c, ok := r.Context().Value(connKey{}).(net.Conn); ok {
+		h.track(c, http.StateActive)
+	}
 	w = pace(w, h.limit)
 	if h.draining.Load() {
 		w.Header().Set("Connection", "close") // the client's next request goes to another server
