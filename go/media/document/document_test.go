@@ -128,3 +128,20 @@ func TestPrompt(t *testing.T) {
 		t.Errorf("a name of %d bytes", len(got))
 	}
 }
+
+// A text that tells of PDF is a text.
+func TestTextsAboutPDF(t *testing.T) {
+	t.Parallel()
+	for _, f := range []File{
+		{Data: []byte("<!doctype html><title>a</title><p>A file begins with %PDF-1.7 and")},
+		{Data: []byte("A file begins with %PDF-1.7 and"), Type: "text/plain"},
+	} {
+		if d := read(t, f); d.Format == "PDF" || !strings.Contains(d.Pages[0], "%PDF-1.7 and") {
+			t.Errorf("%s: %+v", f.Data, d)
+		}
+	}
+	if page := []byte("<< /Pages << /Kids [<< /Type /Page >>] >> >> trailer << /Root 1 0 R >>"); !isPDF(append([]byte("\n%PDF-1.7 1 0 obj "), page...)) ||
+		!isPDF(append([]byte("head\x00\x01\xff %PDF-1.7 1 0 obj "), page...)) {
+		t.Error("a PDF is none")
+	}
+}

@@ -52,8 +52,8 @@ func wordPart(w *work, data []byte) (z *zip.Reader, name string, err error) {
 	}
 }
 
-// open returns a decoder of a part; nil: there is none.
-func open(w *work, z *zip.Reader, name string) (*xml.Decoder, error) {
+// open returns the elements of a part; nil: there is none.
+func open(w *work, z *zip.Reader, name string) (*elements, error) {
 	for _, f := range z.File {
 		if f.Name != name {
 			continue
@@ -62,9 +62,50 @@ func open(w *work, z *zip.Reader, name string) (*xml.Decoder, error) {
 		if err != nil {
 			return nil, damaged("the part %.100q: %v", name, err)
 		}
-		return xml.NewDecoder(&tagged{r: w.counted(r)}), nil
+		return &elements{d: xml.NewDecoder(&tagged{r: w.counted(r)})}, nil
 	}
 	return nil, nil
+}
+
+// Limits of elements within each other: each takes many times the memory of its tag, and a decoder keeps names and the spaces of
+// names of all that are open.
+const (
+	maxDepth = 1000
+	maxOpen  = 4 << 20 // bytes of the tags that are open
+	perAttr  = 100     // beside its text
+)
+
+// Elements are those of a part, with the bytes of the tags that are open.
+type elements struct {
+	d    *xml.Decoder
+	open []int
+	sum  int
+}
+
+func (e *elements) Token() (xml.Token, error) {
+	token, err := e.d.Token()
+	if err != nil {
+		return nil, err
+	}
+	switch tag := token.(type) {
+	case xml.StartElement:
+		n := len(tag.Name.Space) + len(tag.Name.Local)
+		for _, a := range tag.Attr {
+			n += perAttr + len(a.Name.Local) + len(a.Value)
+		}
+		e.open, e.sum = append(e.open, n), e.sum+n
+		switch {
+		case len(e.open) > maxDepth:
+			return nil, damaged("elements more than %d deep", maxDepth)
+		case e.sum > maxOpen:
+			return nil, damaged("tags of more than %d MiB within each other", maxOpen>>20)
+		}
+	case xml.EndElement:
+		last := len(e.open) - 1
+		e.sum -= e.open[last]
+		e.open = e.open[:last]
+	}
+	return token, nil
 }
 
 // A tagged reader passes on XML whose tags, and texts between them, are not long: a decoder has each of them in memory, and
@@ -163,17 +204,14 @@ type story struct {
 // Elements whose content is not shown, or is shown in another way beside it.
 func hiddenInWord(name string) bool {
 	switch name {
-	case "Fallback", "instrText", "delText", "del", "moveFrom", "sectPr", "rPr", "pPrChange", "tblPrChange", "object":
+	case "Fallback", "tabs", "instrText", "delText", "del", "moveFrom", "sectPr", "rPr", "pPrChange", "tblPrChange", "object":
 		return true
 	}
 	return false
 }
 
-// maxDepth bounds elements within each other: each takes many times the memory of its tag.
-const maxDepth = 1000
-
 // read adds a part to the text.
-func (t *story) read(d *xml.Decoder) error {
+func (t *story) read(d *elements) error {
 	depth, hidden, inText := 0, 0, 0 // hidden is the depth of an element that hides what is in it
 	for {
 		token, err := d.Token()
@@ -182,9 +220,7 @@ func (t *story) read(d *xml.Decoder) error {
 		}
 		switch e := token.(type) {
 		case xml.StartElement:
-			if depth++; depth > maxDepth {
-				return damaged("elements more than %d deep", maxDepth)
-			}
+			depth++
 			switch name := e.Name.Local; {
 			case hidden > 0:
 			case hiddenInWord(name):
@@ -296,10 +332,20 @@ func (t *story) say(text string) {
 	t.flow.write(text)
 }
 
+// Limits of notes.
+const (
+	maxNotes = 1 << 16
+	maxID    = 100
+)
+
 // numbered is the number of a note: they count in the order in which they are named.
 func (t *story) numbered(id string) string {
 	if t.ids == nil {
 		t.ids = map[string]int{}
+	}
+	if len(t.ids) >= maxNotes || len(id) > maxID {
+		t.err = tooLarge("more than %d notes, or one whose id has more than %d bytes", maxNotes, maxID)
+		return ""
 	}
 	if t.ids[id] == 0 {
 		t.numbers++

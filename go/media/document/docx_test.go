@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -54,6 +55,7 @@ func TestDOCX(t *testing.T) {
 	for _, c := range []struct{ body, want string }{
 		{styled("Title", "T") + styled("Heading2", "H") + para("a ") + para("") + para("b &amp; <![CDATA[c]]>"), "# T\n\n## H\n\na \n\nb & c"},
 		{`<w:p><w:r><w:t>one</w:t><w:tab/><w:t>two</w:t><w:br/><w:t>three</w:t></w:r><w:r><w:t xml:space="preserve"> four</w:t></w:r></w:p>`, "one\ttwo\nthree four"},
+		{`<w:p><w:pPr><w:tabs><w:tab w:val="left"/></w:tabs></w:pPr><w:r><w:t>a</w:t></w:r></w:p>` + para("b"), "a\n\nb"},
 		{item("a") + item("b") + para("c"), "- a\n- b\n\nc"},
 		{para("x") + "<w:tbl><w:tr>" + cell("a") + cell("b") + "</w:tr><w:tr>" + cell("c") + "<w:tc>" + para("d") + para("e") + "</w:tc></w:tr></w:tbl>" + para("y"), "x\n\na | b\nc | d e\n\ny"},
 		{`<w:p><w:del><w:r><w:delText>gone</w:delText></w:r></w:del><w:ins><w:r><w:t>new</w:t></w:r></w:ins></w:p>`, "new"},
@@ -74,6 +76,11 @@ func TestBadDOCX(t *testing.T) {
 	t.Parallel()
 	good := docx(t, para("hello"))
 	bomb := docx(t, para(strings.Repeat("<w:i/>", 1<<20)))
+	names := `xmlns:a="` + strings.Repeat("a", maxTag*3/4) + `"`
+	var notes strings.Builder
+	for i := range maxNotes + 1 {
+		fmt.Fprintf(&notes, `<w:footnoteReference w:id="%d"/>`, i)
+	}
 	for _, c := range []struct {
 		name string
 		data []byte
@@ -87,6 +94,10 @@ func TestBadDOCX(t *testing.T) {
 		{"deep", docx(t, strings.Repeat("<w:p>", 2000)), ErrFormat, "elements more than 1000 deep"},
 		{"deep, hidden", docx(t, "<w:del>"+strings.Repeat("<w:p>", 2000)), ErrFormat, "elements more than 1000 deep"},
 		{"a long tag", docx(t, "<w:p "+strings.Repeat(`a="" `, 1<<20)+"/>"), ErrFormat, "a tag or a text of more than 1 MiB"},
+		{"large tags within each other", docx(t, strings.Repeat("<w:p "+names+">", 8)), ErrFormat, "tags of more than 4 MiB within each other"},
+		{"large tags side by side", docx(t, strings.Repeat("<w:p "+names+"/>", 20)), ErrFormat, "it has no text"},
+		{"many notes", docx(t, notes.String()), ErrSize, "more than 65536 notes"},
+		{"a long note", docx(t, `<w:r><w:footnoteReference w:id="`+strings.Repeat("1", 1000)+`"/></w:r>`), ErrSize, "whose id has more than 100 bytes"},
 		{"a bomb", bomb, ErrSize, "more than 1 MiB when it is unpacked"},
 		{"many files", docx(t, "", manyParts(maxParts)...), ErrSize, "files in a zip"},
 	} {

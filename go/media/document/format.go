@@ -75,7 +75,12 @@ func Is(data []byte) bool {
 // pdfHead is where the mark of a PDF has to be, as readers have it.
 const pdfHead = 1 << 10
 
-func isPDF(data []byte) bool { return bytes.Contains(data[:min(len(data), pdfHead)], []byte("%PDF-")) }
+// isPDF reports whether a file begins with the mark of a PDF, or has it near to its beginning and is no text: that may be about PDF.
+func isPDF(data []byte) bool {
+	at := bytes.Index(data[:min(len(data), pdfHead)], []byte("%PDF-"))
+	return at >= 0 && (len(bytes.TrimSpace(data[:at])) == 0 || !looksLikeText(data))
+}
+
 func isZip(data []byte) bool { return bytes.HasPrefix(data, []byte("PK\x03\x04")) }
 func isOLE(data []byte) bool {
 	return bytes.HasPrefix(data, []byte("\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"))

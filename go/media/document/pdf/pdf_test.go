@@ -356,6 +356,27 @@ func TestHostile(t *testing.T) {
 	}
 }
 
+// A stream of an encrypted file may be in the clear.
+func TestInClear(t *testing.T) {
+	t.Parallel()
+	f := &file{limits: limits(), lock: &lock{key: []byte("12345"), ofData: byRC4}}
+	const content = "as it is"
+	for _, c := range []struct {
+		about dict
+		plain bool
+	}{
+		{dict{"Filter": name("Crypt")}, true},
+		{dict{"Filter": array{name("Crypt")}, "DecodeParms": array{dict{"Name": name("Identity")}}}, true},
+		{dict{"Filter": array{name("Crypt")}, "DecodeParms": array{dict{"Name": name("StdCF")}}}, false},
+		{dict{}, false},
+	} {
+		got, err := f.decode(&stream{dict: c.about, raw: []byte(content)})
+		if err != nil || (string(got) == content) != c.plain {
+			t.Errorf("%v: %q, %v", c.about, got, err)
+		}
+	}
+}
+
 // Whatever a file is, reading it ends, without a panic.
 func FuzzText(f *testing.F) {
 	files, err := filepath.Glob("testdata/*.pdf")
