@@ -26,7 +26,7 @@ struct pair {
 	int8_t q[32][16];      /* 8 of one, 8 of the other */
 	int8_t sum[2][2][16];  /* of sub-blocks, by eights: sum = 64 * [0] + [1] */
 	float d[8][4];         /* scales, of each 32 or in d[0]: of one, of the other, and again */
-	float fsum[8][4];      /* sums of each 32, times their scales */
+	float fsum[8][4];      /* sums of each 32 */
 };
 
 /* 256 columns of a panel. */
@@ -251,8 +251,8 @@ INLINE void many_super_tile(int n_words, int min, int pairs, float (*y)[TWOS][4]
 }
 
 /*
- * The same for a group of nb small blocks. as_floats: see sums_as_floats(); a product with a half is then rounded once
- * either way.
+ * The same for a group of nb small blocks. A scale times a sum is rounded once here, as where the template has the sum as
+ * the bits of a float.
  */
 INLINE void many_small_tile(int n_words, int min, int pairs, float (*y)[TWOS][4], const struct many *m,
                             const struct pair *x, int nb)

@@ -8,7 +8,7 @@ import (
 )
 
 // CreateLinkable creates a file in a folder without a name, which Link may give it. macOS has none, so that it returns false.
-func CreateLinkable(string) (*os.File, bool) { return nil, false }
+func CreateLinkable(_, _ string) (*os.File, bool) { return nil, false }
 
 // Link gives a file of CreateLinkable a name, of which there are none.
 func Link(*os.File, string) error { return unsupported("files without a name that get one") }

@@ -9,8 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CreateLinkable creates a file in a folder without a name, which Link may give it. Where that cannot be it returns false.
-func CreateLinkable(dir string) (*os.File, bool) {
+// CreateLinkable creates a file in a folder without a name, which Link may give it; errors call it by the one given here. Where
+// that cannot be it returns false.
+func CreateLinkable(dir, name string) (*os.File, bool) {
 	if unix.Access("/proc/self/fd", unix.X_OK) != nil { // which Link needs
 		return nil, false
 	}
@@ -18,7 +19,7 @@ func CreateLinkable(dir string) (*os.File, bool) {
 	if err != nil {
 		return nil, false
 	}
-	return os.NewFile(uintptr(fd), filepath.Join(dir, "(no name)")), true
+	return os.NewFile(uintptr(fd), filepath.Join(dir, name)), true
 }
 
 // Link gives a file of CreateLinkable a name. One that there is already is an error that wraps fs.ErrExist.

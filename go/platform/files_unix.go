@@ -58,23 +58,27 @@ func Replace(from, to string) error { return os.Rename(from, to) }
 // Guarded reports whether the permissions of a file let nobody but its owner read it.
 func Guarded(info fs.FileInfo) bool { return info.Mode().Perm()&0o077 == 0 }
 
-// LockFolder locks a folder as Lock does a file, until the returned file is closed; nil is another's lock.
+// LockFolder locks a folder as Lock does a file, until the returned file is closed; nil is another's lock. Where the file system
+// has no locks the error wraps ErrUnsupported.
 func LockFolder(dir string) (*os.File, error) {
 	f, err := os.Open(dir)
 	if err != nil {
 		return nil, err
 	}
 	ok, err := Lock(f)
-	if !ok {
-		f.Close()
-		return nil, err
+	if ok {
+		return f, nil
 	}
-	return f, nil
+	f.Close()
+	if err != nil {
+		err = fmt.Errorf("%w: %w", ErrUnsupported, err)
+	}
+	return nil, err
 }
 
 // CreateNameless creates a file in a folder that is gone when it is closed, or the program ends, however that may be.
 func CreateNameless(dir string) (*os.File, error) {
-	if f, ok := CreateLinkable(dir); ok {
+	if f, ok := CreateLinkable(dir, "(no name)"); ok {
 		return f, nil
 	}
 	f, err := os.CreateTemp(dir, ".quern.*.tmp")

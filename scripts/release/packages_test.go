@@ -37,6 +37,9 @@ func archives(t *testing.T, version string) *release {
 	}
 	for _, at := range []string{"windows amd64", "darwin arm64", "darwin amd64"} {
 		r.system, r.arch, _ = strings.Cut(at, " ")
+		if err := os.WriteFile(r.name(".licences.txt"), []byte("licences"), 0o644); err != nil {
+			t.Fatal(err)
+		}
 		if err := r.archive(); err != nil {
 			t.Fatal(err)
 		}
@@ -77,7 +80,7 @@ func TestZip(t *testing.T) {
 			t.Errorf("%s is of %v, want %v", f.Name, f.Modified, r.time)
 		}
 	}
-	if got := strings.Join(names, " "); got != "LICENSE README.md quern.exe" {
+	if got := strings.Join(names, " "); got != "LICENCES.txt LICENSE README.md quern.exe" {
 		t.Errorf("the zip has %s", got)
 	}
 }

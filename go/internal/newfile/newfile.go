@@ -71,7 +71,7 @@ func Write(path string, replace bool, perm fs.FileMode, need uint64, fill func(i
 // temporary creates a file in a folder, without a name where the file system has such: it is gone when the program ends, however
 // that may be. Elsewhere it has a hidden name.
 func temporary(dir, name string) (f *os.File, named bool, err error) {
-	if f, ok := platform.CreateLinkable(dir); ok {
+	if f, ok := platform.CreateLinkable(dir, name); ok {
 		return f, false, nil
 	}
 	f, err = os.CreateTemp(dir, pattern(name))

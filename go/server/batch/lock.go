@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
@@ -10,12 +11,12 @@ import (
 // lock locks a folder for this process until the returned file is closed or the process ends. It returns nil if the
 // file system does not support locks.
 func lock(dir string) (*os.File, error) {
-	if _, err := os.Stat(dir); err != nil {
-		return nil, err
-	}
 	f, err := platform.LockFolder(dir)
-	if f == nil && err == nil {
+	switch {
+	case errors.Is(err, platform.ErrUnsupported):
+		return nil, nil
+	case err == nil && f == nil:
 		return nil, fmt.Errorf("%s is in use by another server, which has to end first", dir)
 	}
-	return f, nil
+	return f, err
 }
