@@ -49,7 +49,7 @@ type TrainResult struct {
 	TypeV         string `json:"type_v"`
 	Tokens        int    `json:"n_train"`
 	Rank          int    `json:"rank"`
-	DoRA          bool   `json:"dora,omitempty"`
+	DoRA          bool   `json:"dora,omitzero"`
 	Full          string `json:"full,omitempty"`
 
 	Memory    uint64    `json:"memory_bytes"` // of the trainer, the adapter and the optimiser, beside the model
@@ -92,7 +92,7 @@ type TrainOpResult struct {
 	ProfileResult
 	Tokens int  `json:"n_train"`
 	Rank   int  `json:"rank"`
-	DoRA   bool `json:"dora,omitempty"`
+	DoRA   bool `json:"dora,omitzero"`
 	products
 }
 

@@ -53,7 +53,7 @@ type TuneSettings struct {
 	Rate   any  `json:"learning_rate_multiplier"`
 	Epochs any  `json:"n_epochs"`
 	Beta   any  `json:"beta,omitempty"` // of DPO
-	DoRA   bool `json:"dora,omitempty"` // Quern's own: the adapter has magnitudes
+	DoRA   bool `json:"dora,omitzero"`  // Quern's own: the adapter has magnitudes
 }
 
 // The methods of fine-tuning.
