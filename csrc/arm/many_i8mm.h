@@ -251,8 +251,8 @@ INLINE void many_super_tile(int n_words, int min, int pairs, float (*y)[TWOS][4]
 }
 
 /*
- * The same for a group of nb small blocks. A scale times a sum is rounded once here, as where the template has the sum as
- * the bits of a float.
+ * The same for a group of nb small blocks. A scale times a sum is rounded once here, as where the template has the sum
+ * as the bits of a float.
  */
 INLINE void many_small_tile(int n_words, int min, int pairs, float (*y)[TWOS][4], const struct many *m,
                             const struct pair *x, int nb)
