@@ -30,7 +30,7 @@ func TestServeTakesALlamaServerCommandLine(t *testing.T) {
 	if err := os.Symlink("../secret", filepath.Join(site, "link")); err != nil {
 		t.Fatal(err)
 	}
-	s := serve(t, demo.Name, "-c", "512", "-np", "4", "-ngl", "99", "-fa", "on", "--jinja", "-b", "2048", "-ub", "64", "--no-mmap", "-cb", "-no-kvu",
+	s := serve(t, demo.Name, "-c", "512", "-np", "4", "-ngl", "99", "-fa", "on", "--jinja", "-b", "2048", "-ub", "64", "--no-mmap", "-cb", "-kvu",
 		"-ctk", "q5_1", "--temperature", "0", "--n-predict", "8", "-a", "fast,quick", "--tags", "small,ours", "--log-file", logged, "-lv", "4", "--offline", "--no-slots",
 		"-r", "zzz", "-l", "5-inf", "--samplers", "top_k;top_p;temperature", "--ignore-eos", "--reasoning", "off", "--path", site,
 		"--api-key", "second-secret", "--mirostat", "0", "--sse-ping-interval", "-1",
@@ -90,7 +90,7 @@ func TestServeTakesALlamaServerCommandLine(t *testing.T) {
 	}
 	for name, log := range map[string]string{"standard error": s.log.String(), "the file": string(file)} {
 		for text, want := range map[string]int{
-			"-ngl 99 has no effect": 1, "-no-kvu has no effect": 1, "--cache-type-k q5_1: q8_0 is used": 1,
+			"-ngl 99 has no effect": 1, "--cache-type-k q5_1: q8_0 is used": 1,
 			"--parallel does not divide it": 1, "\"full_prompt_ms\":": 1, "--flash-attn": 0, "--jinja": 0, "--offline": 0, "--mirostat": 0, "second-secret": 0,
 		} {
 			if got := strings.Count(log, text); got != want {

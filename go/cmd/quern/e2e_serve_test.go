@@ -392,6 +392,12 @@ func TestServeDocument(t *testing.T) {
 		if strings.HasPrefix(path, "/v1/mcp/") || strings.HasPrefix(path, "/v1/fine_tuning/") { // without --mcp and --fine-tuning
 			want = 501
 		}
+		switch path {
+		case "/tools": // without --tools
+			want = 501
+		case "/cors-proxy": // without --ui-mcp-proxy
+			want = 403
+		}
 		if status, body := get(path); status != want {
 			t.Errorf("%s gave %d %.200s, want %d", path, status, body, want)
 		}

@@ -16,7 +16,6 @@ var refusing = map[string]string{
 	"deepseek-ai-DeepSeek-R1-Distill-Llama-8B": "otherwise than its prompt", // prompts begin a thought, which answers lack
 	"deepseek-ai-DeepSeek-R1-Distill-Qwen-32B": "otherwise than its prompt",
 	"llama-cpp-deepseek-r1":                    "otherwise than its prompt",
-	"fireworks-ai-llama-3-firefunction-v2":     "'functions' is undefined",
 }
 
 // Conversations of two answers are rendered by published templates, such that both answers are learnt, and nothing that is asked.
