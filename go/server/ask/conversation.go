@@ -372,6 +372,8 @@ func (c *Conversation) Render(ctx context.Context, m *Model) (chat.Prompt, error
 
 // Source makes the prompt of a conversation.
 func (c *Conversation) Source(ctx context.Context, m *Model) (Source, error) {
+	ctx, free := holdTexts(ctx)
+	defer free()
 	prompt, err := c.Render(ctx, m)
 	if err != nil {
 		return Source{}, err

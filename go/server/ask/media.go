@@ -90,6 +90,8 @@ func (m *Model) bring(ctx context.Context, messages []chat.Message) ([]chat.Mess
 	if n == 0 {
 		return messages, nil
 	}
+	ctx, free := holdTexts(ctx)
+	defer free()
 	messages = slices.Clone(messages)
 	at := 0
 	for i := range messages {

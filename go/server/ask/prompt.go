@@ -242,6 +242,8 @@ func (p Prompt) Encode(ctx context.Context, m *Model) (*reading.Prompt, error) {
 // EncodeAs is encode for the field of that name.
 func (p Prompt) EncodeAs(ctx context.Context, m *Model, name string) (*reading.Prompt, error) {
 	if p.HasMedia() {
+		ctx, free := holdTexts(ctx)
+		defer free()
 		pieces, err := p.pieces(ctx, m)
 		if err != nil {
 			return nil, err
@@ -256,6 +258,8 @@ func (p Prompt) EncodeAs(ctx context.Context, m *Model, name string) (*reading.P
 // are: BOS may stand there twice. Those of media are -1.
 func (p Prompt) EncodeAll(ctx context.Context, m *Model, name string, o tokenizer.Options) (ids []int32, err error) {
 	if p.HasMedia() {
+		ctx, free := holdTexts(ctx)
+		defer free()
 		pieces, err := p.pieces(ctx, m)
 		if err != nil {
 			return nil, err
