@@ -8,7 +8,6 @@ import (
 	"math"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -123,7 +122,7 @@ func TestCatalog(t *testing.T) {
 
 var searching = openai.Web{Search: func(context.Context, string, int) ([]web.Result, error) { return nil, nil }}
 
-func reading(context.Context, string, func(*url.URL) error) (string, error) { return "", nil }
+func reading(context.Context, web.Page) (string, error) { return "", nil }
 
 // What cannot be served is refused before a model is loaded, as a mistake in the settings.
 func TestNewRefuses(t *testing.T) {

@@ -4,6 +4,7 @@
 package document
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,6 +31,7 @@ type Limits struct {
 	Pages    int                                     // of a PDF
 	Time     time.Duration                           // from when its turn comes
 	Reserve  func(n uint64) (free func(), err error) // asks for memory while it is read; nil: none is counted
+	Places   *semaphore.Weighted                     // of documents read at a time; nil: those of the process
 }
 
 // Defaults of Limits.
@@ -76,10 +78,11 @@ func Read(ctx context.Context, f File, l Limits) (*Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := places.Acquire(ctx, 1); err != nil {
+	turns := cmp.Or(l.Places, places)
+	if err := turns.Acquire(ctx, 1); err != nil {
 		return nil, err
 	}
-	defer places.Release(1)
+	defer turns.Release(1)
 	w := newWork(ctx, l)
 	defer w.release()
 	var pages []string

@@ -326,6 +326,15 @@ func TestDelete(t *testing.T) {
 	if resp.Header.Get("X-Completion-Id") != id {
 		t.Errorf("the header says %q, the stream %q", resp.Header.Get("X-Completion-Id"), id)
 	}
+	// It is no response, and goes on where one is to be cancelled.
+	if status, b, _ := s.Do("POST", "/v1/responses/"+id+"/cancel", ""); status != 404 {
+		t.Errorf("as a response: %d %s", status, b)
+	}
+	for range 16 {
+		if !lines.Scan() || strings.Contains(lines.Text(), "error") {
+			t.Fatalf("as a response it is cancelled: %s", lines.Text())
+		}
+	}
 	if status, b, _ := s.Do("DELETE", "/v1/chat/completions/"+id, ""); status != 200 ||
 		!fake.Parse[cancellation](t, b).Cancelled {
 		t.Errorf("got %d %s", status, b)

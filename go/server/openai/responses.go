@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/quern-llm/quern/go/chat"
+	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
@@ -50,8 +51,9 @@ type responsesQuery struct {
 	fresh    *responsesQuery // as it was before its prompt was made
 
 	limits   ToolLimits
-	maxCalls int // of tools of the server, -1: those of the limits
-	calls    int // that were made
+	maxCalls int         // of tools of the server, -1: those of the limits
+	calls    int         // that were made
+	memory   *mem.Budget // of what they take; nil: it is not counted
 	log      func(it calledItem, took time.Duration, err error)
 }
 
@@ -60,6 +62,7 @@ func (s *API) newResponsesQuery(m *ask.Model) *responsesQuery {
 		truncation: "disabled"}
 	q.offered.to, q.text.form = &q.Tools, &q.Form
 	q.offered.mcp, q.offered.web, q.limits, q.maxCalls = s.Tools, s.Web, s.Limits, -1
+	q.memory = m.Memory
 	q.log = func(it calledItem, took time.Duration, err error) {
 		tool, server := it.named()
 		e := s.Host.Log.Info().Str("tool", tool)
@@ -80,7 +83,8 @@ func (q *responsesQuery) Fields() []field.Field {
 			"Answer at once, and generate meanwhile: GET says how far it is, and sends the events of one that was asked for "+
 				"with stream."),
 		field.Input("include", &q.include, "reasoning.encrypted_content sends thoughts in a form that clients without a "+
-			"store send back; message.output_text.logprobs sends the log-probability of each token of text."),
+			"store send back; message.output_text.logprobs sends the log-probability of each token of text; web_search_call.action.sources sends the "+
+			"URLs that a search has found."),
 		field.Input("metadata", &q.metadata, "Kept with the response."),
 		field.Input("user", field.Text(&q.user), "Kept with the response."),
 		field.Input("prompt_cache_key", field.Text(&q.cacheKey),
@@ -229,9 +233,9 @@ const (
 	includeLogprobs = "message.output_text.logprobs"
 )
 
-// included are the values of include that OpenAI has. All but the first two are of tools that OpenAI runs.
+// included are the values of include that OpenAI has. All but the first three are of tools that OpenAI runs.
 var included = []string{
-	includeSealed, includeLogprobs, "web_search_call.action.sources", "web_search_call.results",
+	includeSealed, includeLogprobs, includeSources, "web_search_call.results",
 	"file_search_call.results",
 	"computer_call_output.output.image_url", "message.input_image.image_url", "code_interpreter_call.outputs",
 }
@@ -239,8 +243,8 @@ var included = []string{
 func (q *responsesQuery) Settle(m *ask.Model, h http.Header) error {
 	for _, name := range q.include {
 		if !slices.Contains(included, name) {
-			return reply.Invalid("include", "%s is not supported, want %s or %s", field.Quote(name), includeSealed,
-				includeLogprobs)
+			return reply.Invalid("include", "%s is not supported, want %s, %s or %s", field.Quote(name), includeSealed,
+				includeLogprobs, includeSources)
 		}
 	}
 	if q.background && !q.store {

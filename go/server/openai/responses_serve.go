@@ -5,6 +5,7 @@ import (
 	"context"
 	"math"
 	"strconv"
+	"strings"
 
 	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/server/answer"
@@ -40,7 +41,7 @@ func (s *API) createResponse(req *answer.Request) error {
 	if len(q.approved) > 0 {
 		begin = req.Hold // until they are made
 	}
-	g, err := begin(q, "resp_")
+	g, err := begin(q, responseIDs)
 	if err != nil {
 		return err
 	}
@@ -181,16 +182,21 @@ func (s *API) deleteResponse(req *answer.Request) error {
 	return nil
 }
 
+// responseIDs is what the ids of responses begin with.
+const responseIDs = "resp_"
+
 // cancelResponse serves POST /v1/responses/:id/cancel.
 func (s *API) cancelResponse(req *answer.Request) error {
 	id := req.HTTP.Param("id")
 	r, err := s.Stored.Get(keptResponse, req.Caller.Owner, id)
-	if err != nil { // one that is not in the background is stored once it has ended
+	if err != nil && strings.HasPrefix(id, responseIDs) { // one that is not in the background is stored once it has ended
 		f, _ := s.Host.Running.Cancel(id, &req.Caller)
 		if f, ok := f.(*responsesFormat); ok {
 			req.Send(f.first.stopped())
 			return nil
 		}
+	}
+	if err != nil {
 		return err
 	}
 	if !s.Stored.Body(r).(response).Background {

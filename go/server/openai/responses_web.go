@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/net/idna"
 
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
@@ -23,8 +26,8 @@ type Web struct {
 	// Search returns what there is about a query, n results at most; nil: the server searches nothing. An error that is a
 	// web.ErrEngine is the operator's.
 	Search func(ctx context.Context, query string, n int) ([]web.Result, error)
-	// Read returns the text of a page, which may redirect to URLs that are allowed; nil: the server reads none.
-	Read func(ctx context.Context, address string, allowed func(*url.URL) error) (string, error)
+	// Read returns the text of a page; nil: the server reads none.
+	Read func(ctx context.Context, page web.Page) (string, error)
 }
 
 // Types of tools that search the web, as OpenAI has named them, and one of this server that reads pages alone.
@@ -38,20 +41,44 @@ const (
 	readName   = "web_fetch"
 )
 
-// A webTool is a tool of one of these types.
+// A webTool is a function of a tool of one of these types.
 type webTool struct {
-	results        int // of a search
-	allow, blocked []string
+	results int // of a search
+	filters []webFilter
 }
+
+// A webFilter selects sites by their domains, which are as hostOf has them.
+type webFilter struct{ allow, blocked []string }
 
 // allowed returns an error for pages of sites that the request leaves out.
 func (t *webTool) allowed(u *url.URL) error {
-	host := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
+	host, err := hostOf(u.Hostname())
+	if err != nil {
+		return err
+	}
 	of := func(domain string) bool { return host == domain || strings.HasSuffix(host, "."+domain) }
-	if slices.ContainsFunc(t.blocked, of) || len(t.allow) > 0 && !slices.ContainsFunc(t.allow, of) {
-		return fmt.Errorf("pages of %.100s are left out", host)
+	for _, f := range t.filters {
+		if slices.ContainsFunc(f.blocked, of) || len(f.allow) > 0 && !slices.ContainsFunc(f.allow, of) {
+			return fmt.Errorf("pages of %.100s are left out", host)
+		}
 	}
 	return nil
+}
+
+// hostOf returns a host in the one form in which hosts are compared: that in which it is looked up, as net/http does, without
+// capitals and the dot at the end. Different texts may be the same host.
+func hostOf(host string) (string, error) {
+	if strings.ContainsFunc(host, func(r rune) bool { return r >= utf8.RuneSelf }) {
+		ascii, err := idna.Lookup.ToASCII(host)
+		if err != nil {
+			return "", fmt.Errorf("%.100q is no name of a host", host)
+		}
+		host = ascii
+	}
+	if ip, err := netip.ParseAddr(host); err == nil {
+		return ip.Unmap().String(), nil
+	}
+	return strings.ToLower(strings.TrimSuffix(host, ".")), nil
 }
 
 // maxDomains is how many domains a filter may have.
@@ -70,22 +97,24 @@ func readDomains(v jsontext.Value) ([]string, error) {
 		return nil, reply.Bad("%d domains, want at most %d", len(all), maxDomains)
 	}
 	for i, domain := range all {
-		if domain == "" || strings.ContainsAny(domain, "/:@?#* ") {
+		host, err := hostOf(strings.Trim(domain, "."))
+		if err != nil || host == "" || strings.ContainsAny(domain, "/:@?#* ") {
 			return nil, reply.Bad("%s is no domain, want one such as example.com", field.Quote(domain))
 		}
-		all[i] = strings.ToLower(strings.Trim(domain, "."))
+		all[i] = host
 	}
 	return all, nil
 }
 
-// readFilters reads which sites a tool has. A typo would select all of them.
-func (t *webTool) readFilters(v jsontext.Value) error {
+// readFilter reads which sites a tool has; nil: all. A typo would select all of them.
+func readFilter(v jsontext.Value) ([]webFilter, error) {
 	if len(v) == 0 || v.Kind() == 'n' {
-		return nil
+		return nil, nil
 	}
+	var f webFilter
 	r := field.NewReader(v)
-	return r.Members(`an object such as {"allowed_domains": ["example.com"]}`, func(name string) error {
-		to, ok := map[string]*[]string{"allowed_domains": &t.allow, "blocked_domains": &t.blocked}[name]
+	err := r.Members(`an object such as {"allowed_domains": ["example.com"]}`, func(name string) error {
+		to, ok := map[string]*[]string{"allowed_domains": &f.allow, "blocked_domains": &f.blocked}[name]
 		if !ok {
 			return reply.Bad("%s is not known, want allowed_domains or blocked_domains", field.Quote(name))
 		}
@@ -95,12 +124,14 @@ func (t *webTool) readFilters(v jsontext.Value) error {
 		}
 		return field.Within(name, err)
 	})
+	return []webFilter{f}, err
 }
 
 // resultsOf is how many results a search has, by search_context_size.
 var resultsOf = map[string]int{"low": 3, "": 6, "medium": 6, "high": 12}
 
-// addWeb adds the functions of a tool that searches the web or reads pages.
+// addWeb adds the functions of a tool that searches the web or reads pages. Several tools may have the same: what is left out
+// by one of them is then, and the first says how much a search finds.
 func (l *responseTools) addWeb(kind string, v jsontext.Value) error {
 	var in struct {
 		Size    string         `json:"search_context_size"`
@@ -110,11 +141,12 @@ func (l *responseTools) addWeb(kind string, v jsontext.Value) error {
 	if err := field.Decode(v, &in); err != nil {
 		return err
 	}
-	t, known := &webTool{}, false
-	if t.results, known = resultsOf[in.Size]; !known {
+	results, known := resultsOf[in.Size]
+	if !known {
 		return reply.Bad("search_context_size: the string %s, want low, medium or high", field.Quote(in.Size))
 	}
-	if err := t.readFilters(in.Filters); err != nil {
+	filters, err := readFilter(in.Filters)
+	if err != nil {
 		return field.Within("filters", err)
 	}
 	switch {
@@ -124,6 +156,10 @@ func (l *responseTools) addWeb(kind string, v jsontext.Value) error {
 		return nil // as other tools that OpenAI runs, which clients offer to every model
 	}
 	offer := func(name, description, argument, about string) error {
+		if there := l.names[name].web; there != nil {
+			there.filters = append(there.filters, filters...)
+			return nil
+		}
 		schema, err := reply.Encode(map[string]any{"type": "object", "required": []string{argument}, "additionalProperties": false,
 			"properties": map[string]any{argument: map[string]any{"type": "string", "description": about}}})
 		if err != nil {
@@ -133,7 +169,9 @@ func (l *responseTools) addWeb(kind string, v jsontext.Value) error {
 		if err == nil {
 			err = l.to.Add(tool)
 		}
-		l.names[name] = responseTool{name: name, web: t}
+		if err == nil {
+			l.names[name] = responseTool{name: name, web: &webTool{results, slices.Clone(filters)}}
+		}
 		return err
 	}
 	l.calls = true
@@ -252,7 +290,10 @@ func (it *webItem) call(ctx context.Context, q *responsesQuery) (text string, fa
 	} else {
 		text, err = it.search(ctx, q)
 	}
-	if err != nil && (errors.Is(err, web.ErrEngine) || ctx.Err() != nil) {
+	if err != nil && ctx.Err() != nil { // what was not read is nobody's business, and the error has its host
+		return "", false, ctx.Err()
+	}
+	if errors.Is(err, web.ErrEngine) {
 		return "", false, err
 	}
 	if err != nil {
@@ -263,7 +304,7 @@ func (it *webItem) call(ctx context.Context, q *responsesQuery) (text string, fa
 
 func (it *webItem) search(ctx context.Context, q *responsesQuery) (string, error) {
 	most := it.tool.results
-	if len(it.tool.allow)+len(it.tool.blocked) > 0 { // of which some are left out
+	if len(it.tool.filters) > 0 { // of which some are left out
 		most = web.MaxResults
 	}
 	found, err := q.offered.web.Search(ctx, *it.Action.Query, most)
@@ -300,7 +341,7 @@ func (it *webItem) read(ctx context.Context, q *responsesQuery) (string, error) 
 	if err := it.tool.allowed(u); err != nil {
 		return "", err
 	}
-	return q.offered.web.Read(ctx, u.String(), it.tool.allowed)
+	return q.offered.web.Read(ctx, web.Page{URL: u.String(), Allowed: it.tool.allowed, Memory: q.memory})
 }
 
 // readWebItem reads what came of a call of this server. Items of others have no output.

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/quern-llm/quern/go/scripted"
 	"github.com/quern-llm/quern/go/server"
 	"github.com/quern-llm/quern/go/server/fetch"
@@ -238,7 +240,9 @@ func TestResponsesSearchFilters(t *testing.T) {
 		`"search_context_size":"huge"`: "search_context_size", `"filters":{"allowed_domain":["x"]}`: "allowed_domain",
 		`"filters":{"allowed_domains":["https://x/"]}`: "is no domain", `"filters":{"allowed_domains":"x"}`: "allowed_domains", `"filters":[]`: "filters",
 		`"filters":{"blocked_domains":[` + strings.TrimSuffix(strings.Repeat(`"x",`, 101), ",") + `]}`: "at most 100",
-		`"x":1},{"type":"web_search"`: "a second tool",
+		`"filters":{"blocked_domains":["exa mple.com"]}`:                                               "is no domain", `"filters":{"blocked_domains":["."]}`: "is no domain",
+		`"filters":{"blocked_domains":["\u2488com"]}`:                                  "is no domain",
+		`"x":1},{"type":"function","name":"web_search","parameters":{"type":"object"}`: "a second tool",
 	} {
 		if status, b, _ := s.Do("POST", path, agentBody("quern", `{"type":"web_search",`+tool+`}`, "")); status != 400 || !strings.Contains(string(b), want) {
 			t.Errorf("%s: %d %s, want %q", tool, status, b, want)
@@ -407,9 +411,86 @@ func TestResponsesReadPages(t *testing.T) {
 	// Nothing but public addresses, whatever leads there.
 	public := serve("public", server.Config{})
 	read(public, "good", fetchTool, "error: "+host+": its address is not a public one")
-	hurried := serve(host, server.Config{ToolTime: 200 * time.Millisecond})
+	var log fake.Log
+	hurried := serve(host, server.Config{ToolTime: 200 * time.Millisecond, Log: zerolog.New(&log)})
 	read(hurried, "drip", fetchTool, "error: no answer in 200ms")
 	<-dripped
+	if lines := log.String(); strings.Contains(lines, host) || !strings.Contains(lines, `"tool":"web_fetch"`) {
+		t.Errorf("the log has what was read: %s", lines)
+	}
+}
+
+// Tools that have the same functions are one, which has the filters of all.
+func TestResponsesWebToolsAgain(t *testing.T) {
+	t.Parallel()
+	var read []string
+	w := openai.Web{
+		Search: func(context.Context, string, int) ([]web.Result, error) {
+			return []web.Result{{Title: "One", URL: "https://one.example/"}, {Title: "Two", URL: "https://two.example/"}}, nil
+		},
+		Read: func(_ context.Context, p web.Page) (string, error) {
+			read = append(read, p.URL)
+			return "A page.", nil
+		},
+	}
+	const one, two = "https://one.example/", "https://two.example/"
+	s := browser(t, server.Config{Web: w}, one, two)
+	for _, c := range []struct{ tools, found, read string }{
+		{`{"type":"web_search"},{"type":"web_fetch"}`, one + " " + two, one + " " + two},
+		{`{"type":"web_fetch"},{"type":"web_search"}`, one + " " + two, one + " " + two},
+		{`{"type":"web_search","search_context_size":"low"},{"type":"web_search_preview"}`, one + " " + two, one + " " + two},
+		{`{"type":"web_search"},{"type":"web_fetch","filters":{"blocked_domains":["one.example"]}}`, one + " " + two, two},
+		{`{"type":"web_search","filters":{"allowed_domains":["one.example"]}},{"type":"web_fetch"}`, one, one},
+		{`{"type":"web_search","filters":{"blocked_domains":["one.example"]}},{"type":"web_search","filters":{"allowed_domains":["one.example","two.example"]}}`, two, two},
+	} {
+		r := fake.Post[webResponse](s, "/v1/responses", agentBody("quern", c.tools, `,"include":["web_search_call.action.sources"]`))
+		var found []string
+		for _, source := range r.Output[0].Action.Sources {
+			found = append(found, source.URL)
+		}
+		read = nil
+		for _, page := range []string{one, two} {
+			fake.Post[webResponse](s, "/v1/responses", agentBody("read "+page, c.tools, ""))
+		}
+		if strings.Join(found, " ") != c.found || strings.Join(read, " ") != c.read {
+			t.Errorf("%s: found %s, read %s", c.tools, found, read)
+		}
+	}
+}
+
+// A site has one name, however its URL and the filter are written.
+func TestResponsesWebNames(t *testing.T) {
+	t.Parallel()
+	pages := []string{
+		"http://\uff45xample.com/", "http://EXAMPLE.com./", "http://a.example\u3002com/", "http://b\u00fccher.example/", "http://xn--bcher-kva.example/",
+		"http://B\u00dcCHER.example\uff0e/", "http://\uff11\uff10.0.0.7/", "http://[::ffff:10.0.0.7]/", "http://\u2488com/", "http://example.org/",
+	}
+	const open = "http://example.org/"
+	var read []string
+	s := browser(t, server.Config{Web: openai.Web{Read: func(_ context.Context, p web.Page) (string, error) {
+		read = append(read, p.URL)
+		return "A page.", nil
+	}}}, pages...)
+	for filter, want := range map[string]string{
+		`"blocked_domains":["example.com","b\u00fccher.example","10.0.0.7"]`:                   open,
+		`"blocked_domains":["\uff45xample.COM.","xn--bcher-kva.example","\uff11\uff10.0.0.7"]`: open,
+		`"allowed_domains":["EXAMPLE.org"]`:                                                    open,
+	} {
+		read = nil
+		for _, page := range pages {
+			fake.Post[webResponse](s, "/v1/responses", agentBody("read "+page, `{"type":"web_fetch","filters":{`+filter+`}}`, ""))
+		}
+		if got := strings.Join(read, " "); got != want {
+			t.Errorf("%s: read %s, want %s", filter, got, want)
+		}
+	}
+	read = nil
+	for _, page := range pages {
+		fake.Post[webResponse](s, "/v1/responses", agentBody("read "+page, `{"type":"web_fetch"}`, ""))
+	}
+	if len(read) != len(pages)-1 { // one has no name at all
+		t.Errorf("without filters: read %s", read)
+	}
 }
 
 // A page that leads to a site which the request leaves out is not read.
@@ -429,10 +510,10 @@ func TestReadPagesWithin(t *testing.T) {
 		asked = append(asked, u.Path)
 		return nil
 	}
-	if text, err := web.ReadPages(f).Read(t.Context(), site.URL+"/a", allowed); err != nil || text != "hello" || fmt.Sprint(asked) != "[/b]" {
+	if text, err := web.ReadPages(f).Read(t.Context(), web.Page{URL: site.URL + "/a", Allowed: allowed}); err != nil || text != "hello" || fmt.Sprint(asked) != "[/b]" {
 		t.Errorf("%q, %v, asked about %s", text, err, asked)
 	}
-	if text, err := web.ReadPages(f).Read(t.Context(), site.URL+"/a", func(*url.URL) error { return fmt.Errorf("left out") }); err == nil || !strings.Contains(err.Error(), "left out") {
+	if text, err := web.ReadPages(f).Read(t.Context(), web.Page{URL: site.URL + "/a", Allowed: func(*url.URL) error { return fmt.Errorf("left out") }}); err == nil || !strings.Contains(err.Error(), "left out") {
 		t.Errorf("%q, %v", text, err)
 	}
 }
