@@ -13,11 +13,14 @@ const (
 	answerShare = 8  // 1/answerShare of the context is left to the model's answer, unless that may have fewer tokens
 	callTokens  = 64 // what a template puts around a call and its result, at most, where that is not measured
 	heldBytes   = 4  // for each byte of a result: its item, the JSON of that, and the conversation of the next pass
+	shownTokens = 6  // of each byte of a result, at most: a template may show it as JSON, with \u0000 for a byte
+	fitTries    = 6  // of cutting a result, each of which makes the prompt again
 )
 
 // fit cuts the result of a call to its share of the room in the context: what is left to the answer is not shared, and the
 // rest is, evenly, by the calls that are still to be made before the model goes on, this one included.
-func (f *responsesFormat) fit(ctx context.Context, it calledItem, calls int, first bool) {
+func (f *responsesFormat) fit(ctx context.Context, p *pendingCall, calls int, first bool) {
+	it := p.item
 	text := it.told()
 	if text == nil {
 		return
@@ -27,13 +30,37 @@ func (f *responsesFormat) fit(ctx context.Context, it calledItem, calls int, fir
 		return
 	}
 	room := f.g.Model.Ctx - f.reserve()
-	// A token has a byte at least. What is surely short enough is not measured.
-	f.grown += len(*text) + callTokens
+	// What is surely short enough is not measured.
+	grown := f.grown + callTokens
+	defer func() { f.grown = grown + shownTokens*len(*text) }()
+	f.grown = grown + shownTokens*len(*text)
 	if !first && len(f.g.Prompts) > 0 && len(f.g.Prompts[0])+f.g.First.Generated+f.grown+callTokens*calls <= room {
 		return
 	}
-	if taken, err := f.measure(ctx, first); err == nil { // else the next pass has the same error
-		*text = cutTokens(f.g.Model.Tokenizer, *text, (room-taken)/calls)
+	// Where the prompt cannot be made, the next pass has the same error.
+	taken, err := f.measure(ctx, first)
+	if err != nil {
+		return
+	}
+	whole, share := *text, max((room-taken)/calls, 0)
+	for try, most := 0, share; ; try++ {
+		if *text = cutTokens(f.g.Model.Tokenizer, whole, most); most == 0 {
+			return
+		}
+		// Templates that show results as JSON make more tokens of them: what the prompt has now is what counts.
+		if f.place(p.at, it) != nil {
+			return
+		}
+		now, err := f.measure(ctx, first)
+		if err != nil || now-taken <= share {
+			return
+		}
+		if most = most * share / (now - taken); try > 0 { // the beginning is made of more tokens than the rest
+			most -= most / 8
+		}
+		if try == fitTries {
+			most = 0
+		}
 	}
 }
 

@@ -161,7 +161,7 @@ func (f *responsesFormat) Next(ctx context.Context, s *reply.Stream) (*answer.Ge
 		err := f.waits(ctx, s, func() error {
 			err := f.q.run(ctx, p.item)
 			if err == nil {
-				f.fit(ctx, p.item, len(pending)-i, first)
+				f.fit(ctx, p, len(pending)-i, first)
 			}
 			return err
 		})

@@ -130,6 +130,42 @@ func (r *webResponse) shown() string {
 	return strings.Join(all, "; ")
 }
 
+// A result that the template shows as JSON, of which there are more tokens, is cut until the prompt has room for it.
+func TestResponsesFitJSON(t *testing.T) {
+	t.Parallel()
+	says := scripted.Model{Controls: []string{"<|im_start|>", "<|im_end|>"}, Template: strings.Replace(fake.ChatML,
+		"{{ m.content }}", "{% if m.role == 'tool' %}{{ m.content|tojson }}{% else %}{{ m.content }}{% endif %}", 1)}
+	says.Scripts = []scripted.Script{
+		{When: "messages[-1].role == 'tool'", Text: "I have read it."},
+		{Text: "<tool_call>\n{\"name\": \"web_fetch\", \"arguments\": {\"url\": \"https://one.example/\"}}\n</tool_call>"},
+	}
+	data, err := says.GGUF()
+	path := filepath.Join(t.TempDir(), "scripted.gguf")
+	if err == nil {
+		err = os.WriteFile(path, data, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, page := range map[string]string{
+		"quotes": strings.Repeat("\"\n", 20_000), "tags": strings.Repeat("<a>", 20_000), "words": strings.Repeat("words ", 20_000),
+		"tags, then words": strings.Repeat("<>", 500) + strings.Repeat("words ", 20_000), "short": strings.Repeat("\"", 1000),
+	} {
+		w := openai.Web{Read: func(context.Context, web.Page) (string, error) { return page, nil }}
+		s := fake.Demo(t, fake.Setup{Server: server.Config{Web: w}, File: path, Ctx: 4096})
+		r := fake.Post[webResponse](s, "/v1/responses", agentBody("read", `{"type":"web_fetch"}`, `,"max_output_tokens":200`))
+		want := "web_search_call open_page https://one.example/ completed; message I have read it."
+		if r.Status != "completed" || r.shown() != want {
+			t.Errorf("%s: %s, %s", name, r.Status, r.shown())
+			continue
+		}
+		out := *r.Output[0].Output
+		if cut := strings.HasSuffix(out, ": the context has no room for more)"); cut == (name == "short") || len(out) < 300 {
+			t.Errorf("%s: %d bytes: %.100s", name, len(out), out)
+		}
+	}
+}
+
 const searchTool = `{"type":"web_search"}`
 
 // The server searches for the model, which goes on with what was found: whole, as a stream and in the background.
