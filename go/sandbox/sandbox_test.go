@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -152,19 +151,14 @@ func tryOut(what string, args []string) error {
 // program copies the test's program to a folder, where others could write.
 func program(t *testing.T, dir string) string {
 	t.Helper()
-	from, err := os.Open("/proc/self/exe")
+	from, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer from.Close()
 	path := filepath.Join(dir, "program")
-	to, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o755)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = io.Copy(to, from)
-	if err = errors.Join(err, to.Close()); err != nil {
-		t.Fatal(err)
+	// Another process writes it: one that this one starts meanwhile would hold it open, and it could not be run.
+	if out, err := exec.CommandContext(t.Context(), "cp", from, path).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
 	}
 	return path
 }
