@@ -86,8 +86,8 @@ var (
 	end     = answer(unix.SECCOMP_RET_KILL_PROCESS)
 )
 
-// filter returns the program that decides about each system call.
-func filter() []unix.SockFilter {
+// filter returns the program that decides about each system call; noTimes: the times of no file may be set.
+func filter(noTimes bool) []unix.SockFilter {
 	arch := uint32(unix.AUDIT_ARCH_X86_64)
 	if runtime.GOARCH == "arm64" {
 		arch = unix.AUDIT_ARCH_AARCH64
@@ -111,14 +111,17 @@ func filter() []unix.SockFilter {
 	on(unix.SYS_PRLIMIT64, load(arg(0)), jump(unix.BPF_JEQ, 0, 1, 0), deny, pass)
 	on(unix.SYS_IOCTL, load(arg(1)), jump(unix.BPF_JEQ, setFlags, 2, 0), jump(unix.BPF_JEQ, setXattrs, 1, 0),
 		jump(unix.BPF_JEQ, unix.TIOCSTI, 0, 1), deny, pass)
-	// times of files that are open, not of what a name is of
-	on(unix.SYS_UTIMENSAT, load(arg(1)), jump(unix.BPF_JEQ, 0, 0, 2), load(arg(1)+4), jump(unix.BPF_JEQ, 0, 1, 0), deny, pass)
+	if noTimes {
+		on(unix.SYS_UTIMENSAT, deny)
+	} else { // of files that are open, not of what a name is of
+		on(unix.SYS_UTIMENSAT, load(arg(1)), jump(unix.BPF_JEQ, 0, 0, 2), load(arg(1)+4), jump(unix.BPF_JEQ, 0, 1, 0), deny, pass)
+	}
 	return append(p, pass)
 }
 
 // restrictCalls has this thread's system calls pass the filter.
-func restrictCalls() error {
-	p := filter()
+func restrictCalls(noTimes bool) error {
+	p := filter(noTimes)
 	prog := unix.SockFprog{Len: uint16(len(p)), Filter: &p[0]}
 	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&prog)))
 	runtime.KeepAlive(p)

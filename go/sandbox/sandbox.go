@@ -8,7 +8,7 @@ package sandbox
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -78,19 +78,23 @@ func under(dir, path string) bool {
 // Dir returns the folder, as an absolute path without links.
 func (j Jail) Dir() string { return j.dir }
 
-// marker is the name by which this program is told to enclose itself, and maxTime what a command may compute.
+// By these names this program is told to guard an order, and to follow it; maxTime is what a command may compute.
 const (
-	marker  = "quern: enclosed"
+	guards  = "quern: guard"
+	follows = "quern: enclosed"
 	maxTime = 10 * time.Minute
 )
 
-// An order is what a program that encloses itself becomes then.
+// An order is what a program that encloses itself becomes then. It is given as arguments.
 type order struct {
-	Dir  string   // it may touch
-	Work string   // it begins in
-	Args []string // what it becomes; the first is the path, or Own
-	Name string   // by which that is called
+	dir  string   // it may touch
+	work string   // it begins in
+	name string   // by which what it becomes is called
+	args []string // what it becomes; the first is the path, or Own
 }
+
+// entered says that this program called Enter: one that does not would not enclose itself, but start again.
+var entered bool
 
 // Own stands for this program in the arguments of Command.
 const Own = ""
@@ -99,31 +103,35 @@ const Own = ""
 const self = "/proc/self/exe"
 
 // Command returns a command in the jail that begins in a folder of it: args are a path and arguments. With Own as the path it is
-// this program, called name. When ctx ends, all its processes do. The environment has nothing of this process's own.
+// this program, called name. When ctx ends, or this process, all its processes do; its exit code is 128 and the number of the
+// signal that ended it, if one did. The environment has nothing of this process's own.
 func (j Jail) Command(ctx context.Context, work, name string, args ...string) (*exec.Cmd, error) {
-	spec, err := json.Marshal(order{Dir: j.dir, Work: work, Args: args, Name: name})
-	if err != nil {
-		return nil, err
+	if !entered {
+		return nil, errors.New("this program never calls sandbox.Enter")
 	}
 	cmd := exec.CommandContext(ctx, self)
-	cmd.Args = []string{marker, string(spec)}
+	cmd.Args = append([]string{guards, j.dir, work, name}, args...)
 	cmd.Dir = j.dir
 	cmd.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + j.dir, "TMPDIR=" + j.dir, "LANG=C.UTF-8"}
 	cmd.WaitDelay = time.Second // for what holds its pipes
-	group(cmd)
-	return cmd, nil
+	return cmd, group(cmd)
 }
 
 // Enter makes this process what it was started for, if Command started it, and does not return then. A program that uses
 // Command calls it before anything else.
 func Enter() {
-	if len(os.Args) != 2 || os.Args[0] != marker {
+	entered = true
+	if len(os.Args) < 5 {
 		return
 	}
-	var o order
-	err := json.Unmarshal([]byte(os.Args[1]), &o)
-	if err == nil {
-		err = o.become()
+	var err error
+	switch os.Args[0] {
+	case guards:
+		err = guard(os.Args[1:])
+	case follows:
+		err = order{os.Args[1], os.Args[2], os.Args[3], os.Args[4:]}.become()
+	default:
+		return
 	}
 	fmt.Fprintf(os.Stderr, "sandbox: %v\n", err)
 	os.Exit(125)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"sync"
 	"syscall"
 	"unsafe"
 
@@ -51,30 +52,34 @@ var (
 	devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"}
 )
 
-// Limits of an enclosed process.
+// Limits of an enclosed process. That of processes counts all of the user, and does not hold for root.
 const (
-	mostFile  = 1 << 30
-	mostFiles = 256
+	mostFile      = 1 << 30
+	mostFiles     = 256
+	mostProcesses = 512 // more than there are
 )
 
 // become encloses this thread and turns the process into the program of the order, which inherits the enclosure.
 func (o order) become() error {
 	runtime.LockOSThread() // what follows is of this thread, and of what it executes
-	if len(o.Args) == 0 {
-		return errors.New("nothing to run")
-	}
 	// What this process has inherited is not for the program: only its standard files are.
 	if err := unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return fmt.Errorf("close_range: %w", err)
 	}
 	// When memory is short, this ends before the server does.
 	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0)
-	if err := os.Chdir(o.Work); err != nil {
+	if err := os.Chdir(o.work); err != nil {
 		return err
 	}
 	for what, most := range map[int]uint64{unix.RLIMIT_CORE: 0, unix.RLIMIT_FSIZE: mostFile, unix.RLIMIT_NOFILE: mostFiles,
-		unix.RLIMIT_CPU: uint64(maxTime.Seconds())} {
-		if err := unix.Setrlimit(what, &unix.Rlimit{Cur: most, Max: most}); err != nil {
+		unix.RLIMIT_CPU: uint64(maxTime.Seconds()), unix.RLIMIT_NPROC: processes() + mostProcesses} {
+		var now unix.Rlimit
+		err := unix.Getrlimit(what, &now)
+		if err == nil {
+			most = min(most, now.Max) // it may only be lowered
+			err = unix.Setrlimit(what, &unix.Rlimit{Cur: most, Max: most})
+		}
+		if err != nil {
 			return fmt.Errorf("limit %d: %w", what, err)
 		}
 	}
@@ -87,21 +92,43 @@ func (o order) become() error {
 	if err := o.restrictFiles(); err != nil {
 		return err
 	}
-	if err := restrictCalls(); err != nil {
+	if err := restrictCalls(ownsSystem()); err != nil {
 		return err
 	}
-	path := o.Args[0]
+	path := o.args[0]
 	if path == Own {
 		path = self
 	}
-	return syscall.Exec(path, append([]string{o.Name}, o.Args[1:]...), os.Environ())
+	return syscall.Exec(path, append([]string{o.name}, o.args[1:]...), os.Environ())
+}
+
+// ownsSystem reports whether this user may own files outside of the folder that can be read: then not even times of open files
+// may be set, since the filter cannot see what a file is open for.
+func ownsSystem() bool {
+	var is unix.Stat_t
+	return os.Geteuid() == 0 || unix.Stat(self, &is) != nil || int(is.Uid) == os.Geteuid()
+}
+
+// processes counts the threads of this user, which are what RLIMIT_NPROC counts. Those that /proc does not show are missing.
+func processes() (n uint64) {
+	all, _ := os.ReadDir("/proc")
+	for _, p := range all {
+		var is unix.Stat_t
+		if p.Name()[0] <= '9' && unix.Stat("/proc/"+p.Name()+"/task", &is) == nil && is.Uid == uint32(os.Getuid()) {
+			n += max(uint64(is.Nlink), 2) - 2 // a folder for each thread
+		}
+	}
+	return n
 }
 
 // dropCapabilities gives up what root may do beyond its own files. Since there are no new privileges, nothing that is executed
 // has them again.
 func dropCapabilities() error {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var none [2]unix.CapUserData
+	var none, now [2]unix.CapUserData
+	if err := unix.Capget(&header, &now[0]); err == nil && now == none {
+		return nil // a service that has none may not be allowed to ask
+	}
 	if err := unix.Capset(&header, &none[0]); err != nil {
 		return fmt.Errorf("capabilities: %w", err)
 	}
@@ -122,7 +149,7 @@ func (o order) restrictFiles() error {
 	}
 	rules := int(r)
 	defer unix.Close(rules)
-	if err := allow(rules, o.Dir, folderRights); err != nil {
+	if err := allow(rules, o.dir, folderRights); err != nil {
 		return err
 	}
 	for _, path := range append([]string{self}, system...) {
@@ -164,13 +191,56 @@ func allow(rules int, path string, rights uint64) error {
 	return nil
 }
 
-// group has a command's processes be a group of their own, which ends when its context does.
-func group(cmd *exec.Cmd) {
+// lifeline is a pipe to which nothing is ever written: it ends with this process, however that ends.
+var lifeline = sync.OnceValues(func() (reads *os.File, err error) {
+	reads, writes, err := os.Pipe()
+	if err == nil {
+		held = writes
+	}
+	return reads, err
+})
+
+var held *os.File // else it would be closed when it is forgotten
+
+// lifelineAt is where a guard has it.
+const lifelineAt = 3
+
+// group has a command's processes be a group of their own, which ends when its context does or this process.
+func group(cmd *exec.Cmd) error {
+	line, err := lifeline()
+	if err != nil {
+		return err
+	}
+	cmd.ExtraFiles = []*os.File{line}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error {
 		End(cmd)
 		return nil
 	}
+	return nil
+}
+
+// guard has another process follow an order and exits as that does. It stays outside of the sandbox, out of its reach, and ends
+// the group when the process that started it is gone: signals of a parent's death reach no grandchildren.
+func guard(order []string) error {
+	unix.CloseOnExec(lifelineAt)
+	go func() {
+		_, _ = os.NewFile(lifelineAt, "lifeline").Read(make([]byte, 1))
+		_ = unix.Kill(0, unix.SIGKILL) // this process too
+	}()
+	cmd := exec.Command(self)
+	cmd.Args = append([]string{follows}, order...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	err := cmd.Run()
+	if cmd.ProcessState == nil {
+		return err
+	}
+	is := cmd.ProcessState.Sys().(syscall.WaitStatus)
+	if is.Signaled() {
+		os.Exit(128 + int(is.Signal()))
+	}
+	os.Exit(is.ExitStatus())
+	return nil
 }
 
 // End ends what a command has left running. The filter lets no process leave the group.

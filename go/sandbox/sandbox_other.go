@@ -11,7 +11,8 @@ var errNone = errors.New("there is no sandbox on this system, only on Linux on x
 
 func supported() error        { return errNone }
 func (o order) become() error { return errNone }
-func group(*exec.Cmd)         {}
+func group(*exec.Cmd) error   { return errNone }
+func guard([]string) error    { return errNone }
 
 // End ends what a command has left running.
 func End(*exec.Cmd) {}

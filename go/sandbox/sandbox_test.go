@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -73,6 +74,13 @@ func host(what string, args []string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	switch what {
+	case "dies":
+		cmd, err := j.Command(ctx, j.Dir(), "sh", "/bin/sh", "-c", "sleep 1000 & echo ready; wait")
+		if err != nil {
+			return err
+		}
+		cmd.Stdout = os.Stdout
+		return cmd.Run()
 	case "replaced": // by args[1]
 		program, err := os.Executable()
 		if err == nil {
@@ -112,6 +120,13 @@ func tryOut(what string, args []string) error {
 		}
 		fmt.Print("only its own files")
 		return nil
+	case "times": // of a file that can be read
+		file, err := os.Open(args[0])
+		if err != nil {
+			return err
+		}
+		_, _, errno := unix.Syscall6(unix.SYS_UTIMENSAT, file.Fd(), 0, 0, 0, 0, 0)
+		return refused("utimensat", errno)
 	case "shared": // of the ids of memory, a queue, a semaphore
 		_, err := unix.SysvShmAttach(int(number(0)), 0, 0)
 		wrong := refused("shmat", err)
@@ -263,5 +278,71 @@ func TestSocketsOutside(t *testing.T) {
 	defer outside.Close()
 	if said, err := enclosed(t.Context(), j, "sockets", path); err != nil {
 		t.Errorf("%s, %v", said, err)
+	}
+}
+
+// The times of a file outside cannot be set, where it is open to be read and this user's.
+func TestTimesOutside(t *testing.T) {
+	t.Parallel()
+	j := jail(t)
+	if !ownsSystem() {
+		t.Skip("this user owns nothing that can be read outside")
+	}
+	if said, err := enclosed(t.Context(), j, "times", "/bin/sh"); err != nil {
+		t.Errorf("%s, %v", said, err)
+	}
+}
+
+// What a command started ends when the program that wanted it is killed.
+func TestServerKilled(t *testing.T) {
+	t.Parallel()
+	j := jail(t)
+	reads, writes, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reads.Close()
+	cmd := exec.CommandContext(t.Context(), self, j.Dir())
+	cmd.Env = append(os.Environ(), hosts+"=dies")
+	cmd.Stdout = writes
+	err = cmd.Start()
+	writes.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := reads.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	line := make([]byte, 6)
+	if _, err := io.ReadFull(reads, line); err != nil {
+		t.Errorf("%q, %v", line, err)
+	}
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	if _, err := io.ReadAll(reads); err != nil {
+		t.Errorf("it runs on: %v", err)
+	}
+}
+
+// An argument may be as long as the system takes, whatever characters it has, and exit codes are passed on.
+func TestCommand(t *testing.T) {
+	t.Parallel()
+	j := jail(t)
+	for command, want := range map[string]int{"exit 3": 3, "kill -9 $$": 137, "# " + strings.Repeat("<", 128<<10-3): 0} {
+		cmd, err := j.Command(t.Context(), j.Dir(), "sh", "/bin/sh", "-c", command)
+		if err != nil {
+			t.Fatal(err)
+		}
+		said, _ := cmd.CombinedOutput()
+		if cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != want {
+			t.Errorf("%.20s: %s, %v, want %d", command, said, cmd.ProcessState, want)
+		}
+	}
+}
+
+func TestProcesses(t *testing.T) {
+	t.Parallel()
+	if n := processes(); n < 2 {
+		t.Errorf("%d threads of this user, want those of this process at least", n)
 	}
 }

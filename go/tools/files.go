@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -107,6 +108,9 @@ func open(path, name string) (*os.File, fs.FileInfo, error) {
 // cause is what is wrong with a file, without its path.
 func cause(err error) error {
 	if of, ok := errors.AsType[*fs.PathError](err); ok {
+		return of.Err
+	}
+	if of, ok := errors.AsType[*os.LinkError](err); ok {
 		return of.Err
 	}
 	return err
@@ -208,30 +212,46 @@ func (t *task) write() (any, error) {
 	return map[string]any{"result": "file written successfully", "path": *p.Path, "bytes": len(*p.Content)}, nil
 }
 
-// replace gives a file its content.
+// replace gives a file its content at once: whatever ends this process, the file has all of the old or all of the new.
 func replace(path, name string, data []byte) error {
+	mode := fs.FileMode(0o644)
 	err := os.MkdirAll(filepath.Dir(path), 0o755)
 	if err == nil {
-		var f *os.File
-		f, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE|syscall.O_NONBLOCK, 0o644)
-		if err == nil {
-			var info fs.FileInfo
-			if info, err = f.Stat(); err == nil && !info.Mode().IsRegular() {
-				err = errors.New("it is no file")
-			}
-			if err == nil {
-				err = f.Truncate(0)
-			}
-			if err == nil {
-				_, err = f.Write(data)
-			}
-			err = errors.Join(err, f.Close())
+		switch info, wrong := os.Stat(path); {
+		case wrong == nil && !info.Mode().IsRegular():
+			err = errors.New("it is no file")
+		case wrong == nil:
+			mode = info.Mode().Perm()
+			defer anyMode()()
 		}
+	}
+	if err == nil {
+		err = swap(path, mode, data)
 	}
 	if err != nil {
 		return failed("cannot write %s: %v", name, cause(err))
 	}
 	return nil
+}
+
+// swap writes a file beside another, and gives it its name.
+func swap(path string, mode fs.FileMode, data []byte) error {
+	beside := filepath.Join(filepath.Dir(path), fmt.Sprintf(".quern-%x.tmp", rand.Uint64()))
+	f, err := os.OpenFile(beside, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync() // the space is there
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(beside, path)
+	}
+	if err != nil {
+		os.Remove(beside)
+	}
+	return err
 }
 
 func (t *task) edit() (any, error) {
@@ -517,14 +537,14 @@ func (t *task) grep() (any, error) {
 		if e.folder || !meant.has(e.path) {
 			continue
 		}
-		if f.total == mostResults || time.Now().After(deadline) {
+		if f.total == mostResults || f.full || time.Now().After(deadline) {
 			cut = true
 			break
 		}
 		f.file(filepath.Join(path, filepath.FromSlash(e.path)), cmp.Or(e.path, *p.Path))
 	}
 	fmt.Fprintf(&f.out, "\n---\nTotal matches: %d\n", f.total)
-	if cut {
+	if cut || f.full {
 		f.out.WriteString("[not all was searched; a narrower path or pattern has fewer matches]\n")
 	}
 	return plain(f.out.String()), nil
@@ -536,6 +556,7 @@ type finder struct {
 	numbers bool
 	around  int
 	out     strings.Builder
+	full    bool // out has no place for more
 	total   int
 }
 
@@ -554,30 +575,44 @@ func (f *finder) file(path, name string) {
 		return
 	}
 	lines := strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
+	next, until := 0, -1 // the first line that was not shown, and the last one around what was found
 	for i, line := range lines {
-		if !f.re.MatchString(line) {
-			continue
-		}
-		for j := max(i-f.around, 0); j <= min(i+f.around, len(lines)-1); j++ {
-			mark := ":"
-			if j != i {
-				mark = "-"
+		switch {
+		case f.total < mostResults && f.re.MatchString(line):
+			f.total++
+			first := max(i-f.around, next)
+			if f.around > 0 && next > 0 && first > next {
+				f.out.WriteString("--\n")
 			}
-			f.out.WriteString(name + mark)
-			if f.numbers {
-				fmt.Fprintf(&f.out, "%d%s", j+1, mark)
+			for j := first; j < i; j++ {
+				f.line(name, "-", j, lines[j])
 			}
-			shown := lines[j]
-			if len(shown) > mostLine {
-				shown = strings.ToValidUTF8(shown[:mostLine], "") + "..."
-			}
-			f.out.WriteString(shown + "\n")
+			f.line(name, ":", i, line)
+			next, until = i+1, i+f.around
+		case i <= until:
+			f.line(name, "-", i, line)
+			next = i + 1
 		}
-		if f.around > 0 {
-			f.out.WriteString("--\n")
+		if f.full || f.total == mostResults && i >= until {
+			break
 		}
-		if f.total++; f.total == mostResults {
-			return
-		}
+	}
+	if f.around > 0 && next > 0 {
+		f.out.WriteString("--\n")
+	}
+}
+
+// line shows a line, the first being 0, if there is place for it.
+func (f *finder) line(name, mark string, number int, text string) {
+	if len(text) > mostLine {
+		text = strings.ToValidUTF8(text[:mostLine], "") + "..."
+	}
+	shown := name + mark
+	if f.numbers {
+		shown += fmt.Sprintf("%d%s", number+1, mark)
+	}
+	shown += text + "\n"
+	if f.full = f.full || f.out.Len()+len(shown) > mostRead; !f.full {
+		f.out.WriteString(shown)
 	}
 }

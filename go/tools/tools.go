@@ -41,7 +41,7 @@ const All = "all"
 // most is how many calls run at a time; others wait.
 const most = 8
 
-// Open returns tools that work in a folder, by their names. It fails where there is no sandbox.
+// Open returns tools that work in a folder, by their names. It fails where there is no sandbox; a first call tries it out.
 func Open(dir string, names []string) (*Box, error) {
 	b := &Box{turns: make(chan struct{}, most)}
 	for _, name := range names {
@@ -55,8 +55,19 @@ func Open(dir string, names []string) (*Box, error) {
 		}
 	}
 	var err error
-	b.jail, err = sandbox.New(dir)
-	return b, err
+	if b.jail, err = sandbox.New(dir); err != nil || len(b.tools) == 0 {
+		return b, err
+	}
+	if slices.Contains(namesOf(b.tools), shell) {
+		if _, err := os.Stat(shellPath); err != nil {
+			return nil, fmt.Errorf("the tool %s needs %s, which is not here: name the other tools", shell, shellPath)
+		}
+	}
+	// What a service forbids its sandboxes shows when one is made.
+	if _, err := b.call(context.Background(), Call{Tool: "get_info"}, b.jail.Dir()); err != nil {
+		return nil, fmt.Errorf("a first call failed: %w", err)
+	}
+	return b, nil
 }
 
 func namesOf(tools []Tool) (names []string) {
@@ -118,7 +129,12 @@ func (b *Box) Do(ctx context.Context, c Call) (json.RawMessage, error) {
 	if c.Tool == shell {
 		return b.shell(ctx, c, work)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, longest, fmt.Errorf("the tool took more than %v", longest))
+	return b.call(ctx, c, work)
+}
+
+// call calls a tool that is not the shell.
+func (b *Box) call(request context.Context, c Call, work string) (json.RawMessage, error) {
+	ctx, cancel := context.WithTimeout(request, longest)
 	defer cancel()
 	in, err := json.Marshal(task{c.Tool, c.Params, b.jail.Dir(), work, c.Base64})
 	if err != nil {
@@ -132,14 +148,20 @@ func (b *Box) Do(ctx context.Context, c Call) (json.RawMessage, error) {
 	out.left, said.left = mostAnswer, 4<<10
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(in), &out, &said
 	if err := cmd.Run(); err != nil {
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
+		switch {
+		case request.Err() != nil:
+			return nil, context.Cause(request)
+		case ctx.Err() != nil:
+			return failure(fmt.Sprintf("the tool took more than %v", longest)).answer()
 		}
 		return nil, fmt.Errorf("the tool %s ended: %w: %s", c.Tool, err, strings.ToValidUTF8(lastLine(said.kept.String()), ""))
 	}
+	if out.cut {
+		return failure(fmt.Sprintf("the answer has more than %d MiB", mostAnswer>>20)).answer()
+	}
 	var r outcome
 	if err := json.Unmarshal(out.kept.Bytes(), &r); err != nil {
-		return nil, fmt.Errorf("the tool %s: its answer is cut", c.Tool)
+		return nil, fmt.Errorf("the tool %s: its answer: %w", c.Tool, err)
 	}
 	if r.Params != "" {
 		return nil, badParams("%s", r.Params)
@@ -200,6 +222,7 @@ func (w *bounded) Write(p []byte) (int, error) {
 // The shell.
 const (
 	shell        = "exec_shell_command"
+	shellPath    = "/bin/sh"
 	shellTime    = 10 * time.Second
 	longestShell = 60 * time.Second
 	mostShell    = 16 << 10
@@ -233,7 +256,7 @@ func (b *Box) shell(ctx context.Context, c Call, work string) (json.RawMessage, 
 	}
 	slow, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	cmd, err := b.jail.Command(slow, work, "sh", "/bin/sh", "-c", *p.Command)
+	cmd, err := b.jail.Command(slow, work, "sh", shellPath, "-c", *p.Command)
 	if err != nil {
 		return nil, err
 	}
@@ -395,5 +418,10 @@ func inside(in io.Reader, out io.Writer) error {
 type failure string
 
 func (f failure) Error() string { return string(f) }
+
+// answer is what a client is told of it.
+func (f failure) answer() (json.RawMessage, error) {
+	return json.Marshal(map[string]any{"error": f.Error()})
+}
 
 func failed(format string, args ...any) error { return failure(fmt.Sprintf(format, args...)) }

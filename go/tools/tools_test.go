@@ -5,10 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -23,9 +26,13 @@ func TestMain(m *testing.M) {
 // box returns all tools in a new folder; the test is skipped where there is no sandbox.
 func box(t *testing.T) *tools.Box {
 	t.Helper()
-	b, err := tools.Open(t.TempDir(), []string{tools.All})
-	if err != nil {
+	dir := t.TempDir()
+	if _, err := tools.Open(dir, nil); err != nil {
 		t.Skip(err)
+	}
+	b, err := tools.Open(dir, []string{tools.All})
+	if err != nil {
+		t.Fatal(err)
 	}
 	return b
 }
@@ -67,6 +74,19 @@ func TestFiles(t *testing.T) {
 	} {
 		has(t, call("edit_file", `{"path":"a/b.txt","edits":`+edits+`}`), `"error"`, want)
 	}
+	// A file keeps its mode, and nothing is left beside it; where there is no place for the new one, the old one stays.
+	path := filepath.Join(b.Dir(), "a", "b.txt")
+	if err := os.Chmod(path, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	has(t, call("write_file", `{"path":"a/b.txt","content":"new"}`), `"bytes":3`)
+	if info, err := os.Stat(path); err != nil || info.Mode() != 0o666 {
+		t.Errorf("the mode is %v, %v", info, err)
+	}
+	if all, err := os.ReadDir(filepath.Join(b.Dir(), "a")); err != nil || len(all) != 1 {
+		t.Errorf("the folder has %v, %v", all, err)
+	}
+	has(t, call("write_file", `{"path":"a","content":"x"}`), `"error"`, "it is no file")
 	has(t, call("get_info", `{}`), `"cwd":"`+b.Dir()+`"`)
 	has(t, call("read_file", `{"path":"none"}`), `"error":"cannot open none`)
 	has(t, call("read_file", `{"path":"a"}`), `"error"`, "it is no file")
@@ -112,6 +132,23 @@ func TestSearches(t *testing.T) {
 	has(t, call("file_glob_search", `{"path":"top.txt"}`), `"error"`, "no folder")
 	has(t, call("grep_search", `{"path":".","pattern":"(?i)RED"}`), `a/b/deep.go:// red\ntop.txt:Red fish`, "Total matches: 2")
 	has(t, call("grep_search", `{"path":"top.txt","pattern":"^blue","context_lines":1}`), `top.txt-1-Red fish\ntop.txt:2:blue fish\n--`)
+	// Lines around what is found are shown once, and not more than a model can read.
+	if err := os.WriteFile(filepath.Join(b.Dir(), "many"), []byte(strings.Repeat("a line that is found\n", 90)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	answer := call("grep_search", `{"path":"many","pattern":"found","context_lines":100}`)
+	has(t, answer, "Total matches: 90")
+	if n := strings.Count(answer, "found"); n != 90 {
+		t.Errorf("%d lines of 90 are shown", n)
+	}
+	if err := os.WriteFile(filepath.Join(b.Dir(), "wide"), []byte(strings.Repeat(strings.Repeat("w", 400)+"\n", 1000)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	answer = call("grep_search", `{"path":"wide","pattern":"w","context_lines":100}`)
+	has(t, answer, "[not all was searched")
+	if len(answer) > 17<<10 {
+		t.Errorf("an answer of %d bytes", len(answer))
+	}
 	has(t, call("grep_search", `{"path":".","pattern":"d.*p","literal":true}`), "Total matches: 0")
 	has(t, call("grep_search", `{"path":".","pattern":"("}`), `"error":"invalid regular expression`)
 }
@@ -188,7 +225,22 @@ func TestShell(t *testing.T) {
 	has(t, call(`{"command":"echo out; echo err >&2; exit 3"}`), `"out\nerr\n\n[exit code: 3]"`)
 	has(t, call(`{"command":"yes","max_output_size":4,"timeout":1}`), `"y\ny\n\n[output truncated]`, "due to timed out")
 	// What stays in the background ends with the call.
-	has(t, call(`{"command":"(sleep 1000; touch late) & echo here"}`), `here`)
+	end := filepath.Join(b.Dir(), "end")
+	if out, err := exec.Command("mkfifo", end).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	reads, err := os.OpenFile(end, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reads.Close()
+	has(t, call(`{"command":"exec 9>end; sleep 1000 >&9 2>&1 & echo here; echo held >&9"}`), `here`)
+	if err := reads.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if data, err := io.ReadAll(reads); err != nil || string(data) != "held\n" {
+		t.Errorf("what was in the background holds its file: %q, %v", data, err)
+	}
 	var got []string
 	c := tools.Call{Tool: "exec_shell_command", Params: json.RawMessage(`{"command":"printf 'a\\303'; printf '\\251b'"}`),
 		Chunk: func(s string) error { got = append(got, s); return nil }}
