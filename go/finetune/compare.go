@@ -93,6 +93,7 @@ type comparing struct {
 	paired    bool     // each document is encoded with its query
 	documents int      // of each; where it has fewer, answers to other queries stand in
 	classes   []string // of the classifier
+	named     bool     // a label is a name of a class, and not its index
 }
 
 // comparing decides which objective learns from the comparisons, which are of one kind.
@@ -120,6 +121,7 @@ func (p *Plan) comparing(c *nn.Config, learn, held []data.Comparison) (to compar
 				to.classes = append(to.classes, strconv.Itoa(i))
 			}
 		}
+		to.named = len(p.Settings.Classes) > 0 || slices.ContainsFunc(to.classes, isNumber)
 		if p.Classes = to.classes; !o.Several && len(to.classes) > 1 {
 			err = to.severalClasses(learn)
 		}
@@ -242,7 +244,7 @@ func (to comparing) labels(x *data.Comparison) ([]float32, error) {
 	labels := make([]float32, len(to.classes))
 	for _, name := range x.Classes {
 		at := slices.Index(to.classes, name)
-		if n, err := strconv.Atoi(name); at < 0 && err == nil && n >= 0 && n < len(to.classes) {
+		if n, err := strconv.Atoi(name); at < 0 && !to.named && err == nil && n >= 0 && n < len(to.classes) {
 			at = n
 		}
 		if at < 0 {
@@ -251,6 +253,11 @@ func (to comparing) labels(x *data.Comparison) ([]float32, error) {
 		labels[at] = 1
 	}
 	return labels, nil
+}
+
+func isNumber(name string) bool {
+	_, err := strconv.Atoi(name)
+	return err == nil
 }
 
 // each is how many texts an example has.

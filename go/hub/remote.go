@@ -27,7 +27,10 @@ type Remote struct {
 
 // Remotes returns the files of a plan, to be read from their servers: nothing is stored. Errors name the model, and wrap
 // ErrWhole where that cannot be done.
-func (h *Hub) Remotes(plan *Plan) ([]*Remote, error) {
+func (h *Hub) Remotes(ctx context.Context, plan *Plan) ([]*Remote, error) {
+	if err := h.askForPart(ctx, plan); err != nil {
+		return nil, fmt.Errorf("%s: %w", plan.Ref.Shown(), err)
+	}
 	all := make([]*Remote, len(plan.Files))
 	for i, f := range plan.Files {
 		if err := f.readable(); err != nil {
@@ -36,6 +39,21 @@ func (h *Hub) Remotes(plan *Plan) ([]*Remote, error) {
 		all[i] = &Remote{h: h, f: f}
 	}
 	return all, nil
+}
+
+// askForPart notes whether a server sends parts of files, unless it was asked when the plan was made: see measure.
+func (h *Hub) askForPart(ctx context.Context, plan *Plan) error {
+	if plan.Ref.Kind == Web || len(plan.Files) == 0 {
+		return nil
+	}
+	asked := plan.Files[0]
+	if err := h.measure(ctx, &asked); err != nil {
+		return err
+	}
+	for i := range plan.Files {
+		plan.Files[i].whole = asked.whole
+	}
+	return nil
 }
 
 // readable returns an error if parts of the file cannot be read safely.

@@ -11,11 +11,12 @@ import (
 	"github.com/quern-llm/quern/go/gguf"
 )
 
-// resolveWeb asks for the size of a file at a URL, or of all shards of a model, if its name is that of one of them.
+// resolveWeb asks for the size of a file at a URL, or of all shards of a model, if its name is that of one of them. A URL with a
+// query means its own file alone: what is behind the ? may be a signature of this one.
 func (h *Hub) resolveWeb(ctx context.Context, r Ref) (*Plan, error) {
 	files := []File{{Path: r.fileName(), URL: r.URL, SHA256: r.Sum, from: h.http}}
-	if at, err := url.Parse(r.URL); err == nil {
-		stem, _, count := cutShard(strings.TrimSuffix(at.Path, ".gguf"))
+	if at, err := url.Parse(r.URL); err == nil && at.RawQuery == "" && strings.HasSuffix(at.Path, ".gguf") {
+		stem, _, count := cutShard(strings.TrimSuffix(at.EscapedPath(), ".gguf"))
 		if count > 1 && r.Sum != "" {
 			return nil, fmt.Errorf("a sha256 of one of %d files; leave it out", count)
 		}
@@ -26,7 +27,10 @@ func (h *Hub) resolveWeb(ctx context.Context, r Ref) (*Plan, error) {
 			files = make([]File, count)
 		}
 		for i := 0; count > 1 && i < count; i++ {
-			at.Path, at.RawPath = gguf.ShardPath(stem, i, count), ""
+			at.RawPath = gguf.ShardPath(stem, i, count)
+			if at.Path, err = url.PathUnescape(at.RawPath); err != nil {
+				return nil, err
+			}
 			files[i] = File{Path: path.Base(at.Path), URL: at.String(), from: h.http}
 		}
 	}

@@ -31,12 +31,14 @@ type remote struct {
 	stays   map[string]bool
 	first   int64 // bytes of a head that are asked for first
 	checked bool  // the sums were those that the sources have
+	open    int64 // bytes that opening may still fetch
 }
 
 // Parts of a head are asked for in growing sizes: most models have their vocabulary within the second or third.
 const (
 	firstHead = 64 << 10
 	maxHead   = 256 << 20
+	maxOpen   = 2 * maxHead // of all heads, and of what packed files are checked by
 )
 
 // requests is how many requests are under way at a time, and pieceBytes the most that each is for.
@@ -48,6 +50,9 @@ const (
 // errRemote reports what needs a file on this machine.
 var errRemote = errors.New("its weights are read from a server into memory, packed; for anything else it has to be a file here (quern pull)")
 
+// errOpen reports a file that no model has: what has to be in memory before a budget is known is limited.
+var errOpen = fmt.Errorf("its heads and checksums have more than %s", mem.FormatBytes(maxOpen))
+
 // OpenRemote opens a model whose files, one or all shards in order, are elsewhere: their heads are fetched. Load reads the
 // rest. Errors call it by name.
 func OpenRemote(ctx context.Context, name string, sources []Source) (*File, error) {
@@ -55,7 +60,7 @@ func OpenRemote(ctx context.Context, name string, sources []Source) (*File, erro
 }
 
 func openRemote(ctx context.Context, name string, sources []Source, first int64) (*File, error) {
-	f := &File{name: name, remote: &remote{sources: sources, here: map[string]int{}, stays: map[string]bool{}, first: first}}
+	f := &File{name: name, remote: &remote{sources: sources, here: map[string]int{}, stays: map[string]bool{}, first: first, open: maxOpen}}
 	if err := f.openRemote(ctx); err != nil {
 		f.Close()
 		return nil, err
@@ -108,7 +113,9 @@ func (f *File) fetchHead(ctx context.Context, s Source) (*gguf.File, error) {
 	f.remote.front = append(f.remote.front, 0)
 	front := &f.remote.front[len(f.remote.front)-1]
 	for n := f.remote.first; ; n *= 8 {
-		n = min(n, size, maxHead)
+		if n = min(n, size, maxHead); n-int64(*front) > f.remote.open {
+			return nil, errOpen
+		}
 		b, err := r.Fill(*front, int(n)-*front)
 		if err == nil {
 			err = s.Fetch(ctx, b, int64(*front))
@@ -116,6 +123,7 @@ func (f *File) fetchHead(ctx context.Context, s Source) (*gguf.File, error) {
 		if err != nil {
 			return nil, err
 		}
+		f.remote.open -= n - int64(*front)
 		*front = int(n)
 		g, err := gguf.ParseHead(r.Bytes(), *front)
 		if !errors.Is(err, gguf.ErrShort) {
@@ -145,6 +153,9 @@ func (f *File) fetchSmall(ctx context.Context) error {
 	var all []*gguf.Tensor
 	for i := range f.GGUF.Tensors {
 		if t := &f.GGUF.Tensors[i]; isDigest(t.Name) {
+			if f.remote.open -= int64(len(t.Data)); f.remote.open < 0 {
+				return errOpen
+			}
 			all = append(all, t)
 			f.remote.stays[t.Name] = true
 		}

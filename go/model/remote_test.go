@@ -474,3 +474,25 @@ func TestRemoteTwelveAgain(t *testing.T) {
 		t.Errorf("a load that ends when it reads again: %v", err)
 	}
 }
+
+// What is fetched before a budget is known is limited over all shards.
+func TestRemoteOpenIsLimited(t *testing.T) {
+	t.Parallel()
+	d := read(t, "tiny-llama-f32.gguf")
+	b, err := os.ReadFile(d.write(t, "a.gguf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, open := range []int64{maxOpen, 600} {
+		src := newFar(b, true)
+		f := &File{name: "far", remote: &remote{sources: []Source{src}, here: map[string]int{}, stays: map[string]bool{}, first: 512, open: open}}
+		err := f.openRemote(t.Context())
+		if errors.Is(err, errOpen) != (open == 600) {
+			t.Errorf("at most %d bytes: %v", open, err)
+		}
+		if n := src.times(); open == 600 && n[1] != 512 {
+			t.Errorf("%d bytes were asked for", n[1])
+		}
+		f.Close()
+	}
+}

@@ -194,7 +194,7 @@ func (f *hubFlags) locateWith(cmd *cobra.Command, name string, agreed, projector
 	}
 	if remote {
 		note := notes(cmd.ErrOrStderr())
-		at, err := f.elsewhere(h, plan, projector, note)
+		at, err := f.elsewhere(ctx, h, plan, projector, note)
 		if !errors.Is(err, hub.ErrWhole) || !f.yes {
 			return at, err
 		}
@@ -216,12 +216,12 @@ func (f *hubFlags) locateWith(cmd *cobra.Command, name string, agreed, projector
 
 // elsewhere has a model read from its server when it is opened. Of projectors there is a copy here: they are small, and one
 // that is wanted is named.
-func (f *hubFlags) elsewhere(h *hub.Hub, plan *hub.Plan, projector bool, note func(string)) (located, error) {
+func (f *hubFlags) elsewhere(ctx context.Context, h *hub.Hub, plan *hub.Plan, projector bool, note func(string)) (located, error) {
 	all := len(plan.Files)
 	if plan.DropProjector(); projector && len(plan.Files) < all {
 		note(visible(plan.Ref.Shown() + ": its projector is left out with --remote; --mmproj names one"))
 	}
-	files, err := h.Remotes(plan)
+	files, err := h.Remotes(ctx, plan)
 	if err != nil {
 		return located{}, err
 	}

@@ -168,7 +168,7 @@ func (f *serveFlags) listed(name string, err error) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	at, err := f.hub.elsewhere(h, plan, false, func(string) {})
+	at, err := f.hub.elsewhere(context.Background(), h, plan, false, func(string) {})
 	if err != nil {
 		return "", err
 	}
