@@ -110,7 +110,7 @@ func run(path, rates string, runs, threads int, sum bool) error {
 	if err != nil {
 		return err
 	}
-	remotes, err := h.Remotes(plan)
+	remotes, err := h.Remotes(context.Background(), plan)
 	if err != nil {
 		return err
 	}
@@ -188,11 +188,11 @@ func download(sources []model.Source) error {
 	group, ctx := errgroup.WithContext(context.Background())
 	group.SetLimit(8)
 	for _, s := range sources {
-		buffers := sync.Pool{New: func() any { return make([]byte, piece) }}
+		buffers := sync.Pool{New: func() any { return new([piece]byte) }}
 		for at := int64(0); at < s.Size(); at += piece {
 			group.Go(func() error {
-				b := buffers.Get().([]byte)
-				defer buffers.Put(b) //nolint:staticcheck // a slice is small beside what it has
+				b := buffers.Get().(*[piece]byte)
+				defer buffers.Put(b)
 				return s.Fetch(ctx, b[:min(piece, s.Size()-at)], at)
 			})
 		}

@@ -16,7 +16,7 @@
  *
  *	MM_TOKENS              tokens of a tile: their sums and products stay in registers
  *	MM_PAIR_TOKENS         the same for two panels at once, 0 where a set does not do that
- *	MM_BY                  2 in a set with matrix instructions, which takes many tokens otherwise; else not defined
+ *	MM_BY                  2 in a set with matrix instructions, which takes many otherwise; else not defined
  *	MM_READY_FROM          tokens of one panel from which to unpack a block pays; not defined: it never does
  *	MM_KEEP                1 in a set of one panel whose first tile can keep words; not defined: 0
  *	MM_SUMS_AWAY           1 in a set without registers for the sums of more than two tokens

@@ -27,10 +27,5 @@ import (
 // ErrUnsupported reports that this operating system has nothing of the kind. It wraps errors.ErrUnsupported.
 var ErrUnsupported = fmt.Errorf("%s has nothing of the kind: %w", Name, errors.ErrUnsupported)
 
-// unsupported is ErrUnsupported with the name of what there is not.
-func unsupported(what string) error {
-	return fmt.Errorf("%s has no %s: %w", Name, what, errors.ErrUnsupported)
-}
-
 // Name is the system's, as people write it.
 var Name = map[string]string{"linux": "Linux", "darwin": "macOS", "windows": "Windows"}[runtime.GOOS]

@@ -191,27 +191,22 @@ func allow(rules int, path string, rights uint64) error {
 	return nil
 }
 
-// lifeline is a pipe to which nothing is ever written: it ends with this process, however that ends.
-var lifeline = sync.OnceValues(func() (reads *os.File, err error) {
-	reads, writes, err := os.Pipe()
-	if err == nil {
-		held = writes
-	}
-	return reads, err
+// lifeline is the ends of a pipe to which nothing is ever written: it ends with this process, however that ends.
+var lifeline = sync.OnceValues(func() (ends [2]*os.File, err error) {
+	ends[0], ends[1], err = os.Pipe()
+	return ends, err
 })
-
-var held *os.File // else it would be closed when it is forgotten
 
 // lifelineAt is where a guard has it.
 const lifelineAt = 3
 
 // group has a command's processes be a group of their own, which ends when its context does or this process.
 func group(cmd *exec.Cmd) error {
-	line, err := lifeline()
+	ends, err := lifeline()
 	if err != nil {
 		return err
 	}
-	cmd.ExtraFiles = []*os.File{line}
+	cmd.ExtraFiles = ends[:1]
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error {
 		End(cmd)

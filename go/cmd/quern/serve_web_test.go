@@ -37,7 +37,7 @@ func TestWebFlags(t *testing.T) {
 		{"--web-search https://api.search.brave.com", key, "", true, false},
 		{"--web-search https://api.search.brave.com --web-search-key-file " + good, "", "", true, false},
 		{"--web-search https://search.example.com/brave --web-search-api brave --web-search-key-file " + good, "", "", true, false},
-		{"--web-search https://api.search.brave.com", "", "--web-search: Brave's API needs a key", false, false},
+		{"--web-search https://api.search.brave.com", "", "--web-search: the API of Brave needs a key", false, false},
 		{"--web-search http://x?key=" + key, "", "--web-search: a URL with ? or #", false, false},
 		{"--web-search http://me:" + key + "@x", "", "--web-search: a URL with a user or a password", false, false},
 		{"--web-search localhost:8888", "", "--web-search: want a URL", false, false},

@@ -96,7 +96,7 @@ func Open(at, by, key string) (*Engine, error) {
 	case !known:
 		return nil, fmt.Errorf("the API %q is not known, want one of %s", by, strings.Join(APIs, ", "))
 	case by == "brave" && key == "":
-		return nil, errors.New("Brave's API needs a key")
+		return nil, errors.New("the API of Brave needs a key")
 	case strings.ContainsFunc(key, unicode.IsControl):
 		return nil, errors.New("the key has control characters, want one line")
 	}
