@@ -121,7 +121,7 @@ func (p *Plan) comparing(c *nn.Config, learn, held []data.Comparison) (to compar
 				to.classes = append(to.classes, strconv.Itoa(i))
 			}
 		}
-		to.named = len(p.Settings.Classes) > 0 || slices.ContainsFunc(to.classes, isNumber)
+		to.named = slices.ContainsFunc(to.classes, isNumber)
 		if p.Classes = to.classes; !o.Several && len(to.classes) > 1 {
 			err = to.severalClasses(learn)
 		}
