@@ -490,7 +490,7 @@ func TestPanics(t *testing.T) {
 	if err != nil || !strings.Contains(result(r).Named(), "in Rome") {
 		t.Errorf("%v, %v", r, err)
 	}
-	if err := l.close(); err != nil {
+	if err := l.close(); err != nil && !strings.Contains(err.Error(), "terminated") { // a slow one is told to end
 		t.Error(err)
 	}
 }

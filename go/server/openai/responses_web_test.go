@@ -384,7 +384,7 @@ func TestResponsesReadPages(t *testing.T) {
 		w.Header().Set("Content-Type", "text/html")
 		w.Header().Set("Content-Encoding", "gzip")
 		z := gzip.NewWriter(w)
-		for range 64 {
+		for range 24 {
 			_, _ = z.Write(make([]byte, 1<<20))
 		}
 		_ = z.Close()
