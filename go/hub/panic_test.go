@@ -44,7 +44,11 @@ func TestPullPanics(t *testing.T) {
 	t.Run("of the progress", func(t *testing.T) {
 		s := newBadServer(t)
 		s.put("a-Q4_K_M.gguf", b)
+		var well atomic.Bool
 		s.bad = func(_ int64, _ http.ResponseWriter, r *http.Request) bool {
+			if well.Load() {
+				return false
+			}
 			<-r.Context().Done() // until the pull is given up
 			return true
 		}
@@ -64,7 +68,7 @@ func TestPullPanics(t *testing.T) {
 			}
 		}})
 		want(t, err, "a report")
-		s.bad = nil
+		well.Store(true)
 		must(t, h, "hf.co/org/repo", b)
 	})
 }

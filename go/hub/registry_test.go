@@ -52,6 +52,17 @@ func newBadServer(t *testing.T) *badServer {
 	return s
 }
 
+// short has it send less than it is asked for: no range is longer.
+func (s *badServer) short(most int) {
+	s.bad = func(_ int64, _ http.ResponseWriter, r *http.Request) bool {
+		var from, to int
+		if _, err := fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-%d", &from, &to); err == nil && to-from > most {
+			r.Header.Set("Range", fmt.Sprintf("bytes=%d-%d", from, from+most))
+		}
+		return false
+	}
+}
+
 func (s *badServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case strings.HasPrefix(r.URL.Path, "/api/models/"):
@@ -239,15 +250,7 @@ func TestPullThroughTrouble(t *testing.T) {
 		"503":             status(503, 4),
 		"no ranges":       func(s *badServer) { s.plain = true },
 		"no ranges, cuts": func(s *badServer) { s.plain = true; s.cut = 100_000; s.cuts.Store(2) },
-		"short ranges": func(s *badServer) {
-			s.bad = func(n int64, w http.ResponseWriter, r *http.Request) bool {
-				var from, to int
-				if _, err := fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-%d", &from, &to); err == nil && to-from > 4000 {
-					r.Header.Set("Range", fmt.Sprintf("bytes=%d-%d", from, from+4000))
-				}
-				return false
-			}
-		},
+		"short ranges":    func(s *badServer) { s.short(4000) },
 		"redirects": func(s *badServer) {
 			other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if r.Header.Get("Authorization") != "" {
