@@ -361,7 +361,6 @@ func (f *Held) compile(
 	return nil, reply.Invalid(param, "%s", oneLine(err))
 }
 
-// ended returns why a context has ended: its deadline has passed, or the client has gone.
 // Ended returns why the context of a request has ended: its deadline, that it was cancelled, or that the client has gone.
 func Ended(ctx context.Context) error {
 	switch cause := context.Cause(ctx); {
