@@ -83,18 +83,15 @@ func open(ctx context.Context, servers map[string]Server, version string, failed
 	return b, nil
 }
 
-// forget removes a server, with the tools that it had listed.
+// forget removes the last server, with the tools that it had listed.
 func (b *Toolbox) forget(l *link) {
 	_ = l.close() // of what cannot be used
 	b.links = b.links[:len(b.links)-1]
-	b.specs = slices.DeleteFunc(b.specs, func(spec json.RawMessage) bool {
-		var s struct{ Function struct{ Name string } }
-		its := json.Unmarshal(spec, &s) == nil && b.tools[s.Function.Name].link == l
-		if its {
-			b.bytes -= len(spec)
-		}
-		return its
-	})
+	others := len(b.specs) - len(b.offer[l.name])
+	for _, spec := range b.specs[others:] {
+		b.bytes -= len(spec)
+	}
+	b.specs = b.specs[:others]
 	maps.DeleteFunc(b.tools, func(_ string, t tool) bool { return t.link == l })
 	delete(b.offer, l.name)
 }
