@@ -54,7 +54,7 @@ func apart(dir string) error {
 	if real, err := filepath.EvalSymlinks(self); err == nil { // there is none where the program was replaced
 		self = real
 	}
-	if under(dir, self) {
+	if Under(dir, self) {
 		return fmt.Errorf("%s has this program in it, %s, which tools could replace: want a folder of its own", dir, self)
 	}
 	for _, path := range programs {
@@ -62,15 +62,15 @@ func apart(dir string) error {
 		if err != nil {
 			continue
 		}
-		if under(dir, real) || under(real, dir) {
+		if Under(dir, real) || Under(real, dir) {
 			return fmt.Errorf("%s has files of the system, as %s: want a folder of its own", dir, path)
 		}
 	}
 	return nil
 }
 
-// under reports whether an absolute path is a folder or in it, by its name.
-func under(dir, path string) bool {
+// Under reports whether an absolute path is a folder or in it, by its name.
+func Under(dir, path string) bool {
 	rel, err := filepath.Rel(dir, path)
 	return err == nil && filepath.IsLocal(rel)
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,26 +15,14 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 	"unicode/utf8"
+
+	"github.com/quern-llm/quern/go/platform"
+	"github.com/quern-llm/quern/go/sandbox"
 )
 
 // What runs in the sandbox: its own checks give clear errors, and the sandbox holds where they have a hole.
-
-// definition returns the definition of a tool.
-func definition(name, about, required string, properties map[string]any) json.RawMessage {
-	parameters := map[string]any{"type": "object", "properties": properties}
-	if required != "" {
-		parameters["required"] = strings.Fields(required)
-	}
-	d, err := json.Marshal(map[string]any{"type": "function", "function": map[string]any{
-		"name": name, "description": about, "parameters": parameters}})
-	if err != nil {
-		panic(err) // of texts and maps
-	}
-	return d
-}
 
 // run calls the task's tool.
 func (t *task) run() (any, error) {
@@ -72,7 +59,7 @@ func (t *task) path(p *string) (string, error) {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real // as the folder's own path is
 	}
-	if !under(t.Box, path) {
+	if !sandbox.Under(t.Box, path) {
 		return "", failed("%s is outside of %s, the folder that tools may use", *p, t.Box)
 	}
 	return path, nil
@@ -87,7 +74,7 @@ const (
 
 // open opens a regular file, whose name is for errors.
 func open(path, name string) (*os.File, fs.FileInfo, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe would wait for who writes
+	f, err := platform.Open(path) // a pipe would wait for who writes
 	if err != nil {
 		return nil, nil, failed("cannot open %s: %v", name, cause(err))
 	}

@@ -1,6 +1,9 @@
 package tools
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"strings"
+)
 
 // known are all tools. Their names and parameters are llama-server's.
 var known = []Tool{
@@ -66,4 +69,18 @@ func defineEdit() json.RawMessage {
 			"type": "object", "required": []string{"old_text", "new_text"},
 			"properties": map[string]any{"old_text": text("The text, exactly as it is in the file."), "new_text": text("What replaces it.")}}},
 	})
+}
+
+// definition returns the definition of a tool.
+func definition(name, about, required string, properties map[string]any) json.RawMessage {
+	parameters := map[string]any{"type": "object", "properties": properties}
+	if required != "" {
+		parameters["required"] = strings.Fields(required)
+	}
+	d, err := json.Marshal(map[string]any{"type": "function", "function": map[string]any{
+		"name": name, "description": about, "parameters": parameters}})
+	if err != nil {
+		panic(err) // of texts and maps
+	}
+	return d
 }

@@ -38,12 +38,12 @@ type Box struct {
 // All stands for all tools in the list of names.
 const All = "all"
 
-// most is how many calls run at a time; others wait.
-const most = 8
+// MostCalls is how many calls of a box run at a time; others wait.
+const MostCalls = 8
 
 // Open returns tools that work in a folder, by their names. It fails where there is no sandbox; a first call tries it out.
 func Open(dir string, names []string) (*Box, error) {
-	b := &Box{turns: make(chan struct{}, most)}
+	b := &Box{turns: make(chan struct{}, MostCalls)}
 	for _, name := range names {
 		if name != All && !slices.ContainsFunc(known, func(t Tool) bool { return t.Name == name }) {
 			return nil, fmt.Errorf("there is no tool %.100q; there are %s, and %s of them", name, strings.Join(namesOf(known), ", "), All)
@@ -189,19 +189,13 @@ func (b *Box) within(dir string) (string, error) {
 		dir = filepath.Join(b.jail.Dir(), dir)
 	}
 	real, err := filepath.EvalSymlinks(dir)
-	if err != nil || !under(b.jail.Dir(), real) {
+	if err != nil || !sandbox.Under(b.jail.Dir(), real) {
 		return "", badParams("the working folder %.200q is none in %s", dir, b.jail.Dir())
 	}
 	if info, err := os.Stat(real); err != nil || !info.IsDir() {
 		return "", badParams("the working folder %.200q is no folder", dir)
 	}
 	return real, nil
-}
-
-// under reports whether an absolute path is a folder or in it, by its name.
-func under(dir, path string) bool {
-	rel, err := filepath.Rel(dir, path)
-	return err == nil && filepath.IsLocal(rel)
 }
 
 // bounded keeps the first bytes that are written to it. It has no ReadFrom, which would take all.

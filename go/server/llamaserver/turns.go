@@ -6,14 +6,12 @@ import (
 	"time"
 
 	"github.com/quern-llm/quern/go/server/reply"
+	"github.com/quern-llm/quern/go/tools"
 )
 
-// How many calls of the server's own tools run at a time: each is a process. Of one caller there are half as many, so that
-// one alone never holds others up. The tools themselves run mostCalls at a time too, so none waits there.
-const (
-	mostCalls      = 8
-	mostCallsOfOne = mostCalls / 2
-)
+// mostCallsOfOne is how many calls of the server's own tools run at a time for one caller: half of all, so that one alone never
+// holds others up. Of all there are no more than the tools themselves run, so none waits there.
+const mostCallsOfOne = tools.MostCalls / 2
 
 // turns are those of calls that run. The zero value has none. It is safe for concurrent use.
 type turns struct {
@@ -30,7 +28,7 @@ func (t *turns) take(caller string) (func(), error) {
 	switch {
 	case t.of[caller] == mostCallsOfOne:
 		why = "as many tools run for this caller as may at a time; try again when one has ended"
-	case t.all == mostCalls:
+	case t.all == tools.MostCalls:
 		why = "as many tools run as may at a time; try again when one has ended"
 	}
 	if why != "" {
