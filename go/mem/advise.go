@@ -15,8 +15,8 @@ func (r *Region) DontNeed(off, n int) error {
 	if r.closed.Load() {
 		return ErrClosed
 	}
-	if off < 0 || n < 0 || off > len(r.b) || n > len(r.b)-off {
-		return fmt.Errorf("mem: [%d,+%d) is outside a region of %d bytes", off, n, len(r.b))
+	if err := r.check(off, n); err != nil {
+		return err
 	}
 	if r.static {
 		return nil
@@ -24,13 +24,7 @@ func (r *Region) DontNeed(off, n int) error {
 	if !r.file {
 		return errors.New("mem: only a mapped file can be dropped and read again")
 	}
-	// A page that reaches over either end may hold a neighbor still in use; the last page of the file has no
-	// neighbor after it.
-	page := int(pageSize)
-	from, to := int(roundUp(uint64(off), pageSize)), (off+n)/page*page
-	if off+n == len(r.b) {
-		to = len(r.b)
-	}
+	from, to := r.pages(off, n)
 	if from >= to {
 		return nil
 	}
@@ -55,11 +49,10 @@ func (r *Region) Discard(off, n int) error {
 	if r.file || r.static {
 		return errors.New("mem: only allocated memory can be discarded")
 	}
-	if off < 0 || n < 0 || off > len(r.b) || n > len(r.b)-off {
-		return fmt.Errorf("mem: [%d,+%d) is outside a region of %d bytes", off, n, len(r.b))
+	if err := r.check(off, n); err != nil {
+		return err
 	}
-	page := int(pageSize)
-	from, to := int(roundUp(uint64(off), pageSize)), (off+n)/page*page
+	from, to := r.pages(off, n)
 	if from >= to {
 		return nil
 	}
@@ -91,8 +84,8 @@ func (r *Region) Move(to, from, n int) error {
 // Commit makes [off, off+n) of a region of Space usable before it is written, and whole pages around it. An error is want of
 // memory; there is none on systems that allocate at the first touch. It does nothing for other regions.
 func (r *Region) Commit(off, n int) error {
-	if off < 0 || n < 0 || off > len(r.b) || n > len(r.b)-off {
-		return fmt.Errorf("mem: [%d,+%d) is outside a region of %d bytes", off, n, len(r.b))
+	if err := r.check(off, n); err != nil {
+		return err
 	}
 	if !r.space || n == 0 {
 		return nil
@@ -112,8 +105,8 @@ func (r *Region) Random(off, n int) error { return r.advise(off, n, platform.Ran
 
 // advise advises the kernel on the pages of a mapped file around [off, off+n).
 func (r *Region) advise(off, n int, advice func([]byte) error) error {
-	if off < 0 || n < 0 || off > len(r.b) || n > len(r.b)-off {
-		return fmt.Errorf("mem: [%d,+%d) is outside a region of %d bytes", off, n, len(r.b))
+	if err := r.check(off, n); err != nil {
+		return err
 	}
 	page := int(pageSize)
 	if from := off / page * page; r.file && off+n > from {
@@ -125,7 +118,7 @@ func (r *Region) advise(off, n int, advice func([]byte) error) error {
 // Present reports whether [off, off+n) of a mapped file is in the page cache. It also returns true if the
 // kernel does not tell, as for files of other users.
 func (r *Region) Present(off, n int) bool {
-	if off < 0 || n <= 0 || off > len(r.b) || n > len(r.b)-off || !r.file || r.static {
+	if r.check(off, n) != nil || n == 0 || !r.file || r.static {
 		return true
 	}
 	page := int(pageSize)
@@ -135,7 +128,7 @@ func (r *Region) Present(off, n int) bool {
 
 // Huge asks for huge pages in [off, off+n) of an allocated region, where whole ones fit.
 func (r *Region) Huge(off, n int) error {
-	if off < 0 || n < 0 || off > len(r.b) || n > len(r.b)-off || off%int(pageSize) != 0 {
+	if r.check(off, n) != nil || off%int(pageSize) != 0 {
 		return fmt.Errorf("mem: [%d,+%d) is outside a region of %d bytes, or not of whole pages", off, n, len(r.b))
 	}
 	platform.HugePages(r.b[off:off+n], true)

@@ -42,11 +42,7 @@ func (r *Region) Empty(off, n int) error {
 	if err := r.Discard(off, n); err != nil {
 		return err
 	}
-	page := int(pageSize)
-	from, to := int(roundUp(uint64(off), pageSize)), (off+n)/page*page
-	if off+n == len(r.b) {
-		to = len(r.b)
-	}
+	from, to := r.pages(off, n)
 	if from >= to {
 		return nil
 	}
@@ -58,8 +54,8 @@ func (r *Region) around(off, n int) (from, to int, err error) {
 	if r.closed.Load() {
 		return 0, 0, ErrClosed
 	}
-	if off < 0 || n < 0 || off > len(r.b) || n > len(r.b)-off {
-		return 0, 0, fmt.Errorf("mem: [%d,+%d) is outside a region of %d bytes", off, n, len(r.b))
+	if err := r.check(off, n); err != nil {
+		return 0, 0, err
 	}
 	return off / int(pageSize) * int(pageSize), min(int(roundUp(uint64(off+n), pageSize)), len(r.b)), nil
 }

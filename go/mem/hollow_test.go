@@ -45,8 +45,12 @@ func TestHollow(t *testing.T) {
 	if b, err = r.Fill(8*page, 5); err != nil || len(b) != 5 {
 		t.Errorf("the end: %v", err)
 	}
+	b[4] = 1
 	if err := r.Empty(8*page, 5); err != nil || readable(8*page) {
 		t.Errorf("the end is still there, %v", err)
+	}
+	if b, err = r.Fill(8*page, 5); err != nil || b[4] != 0 {
+		t.Errorf("the end has %d when it is filled again, %v", b[4], err)
 	}
 	for _, bad := range [][2]int{{-1, 2}, {0, 8*page + 6}, {8*page + 6, 0}, {1, -1}} {
 		if _, err := r.Fill(bad[0], bad[1]); err == nil {

@@ -49,8 +49,8 @@ func MayPlace(nodes []int) error {
 }
 
 func (r *Region) policy(off, n int, policy platform.Policy, nodes []int) error {
-	if off < 0 || n < 0 || off > len(r.b) || n > len(r.b)-off {
-		return fmt.Errorf("mem: [%d,+%d) is outside a region of %d bytes", off, n, len(r.b))
+	if err := r.check(off, n); err != nil {
+		return err
 	}
 	if r.closed.Load() {
 		return ErrClosed
@@ -63,13 +63,9 @@ func (r *Region) policy(off, n int, policy platform.Policy, nodes []int) error {
 			return fmt.Errorf("mem: there is no NUMA node %d", node)
 		}
 	}
-	page := int(pageSize)
-	from, to := int(roundUp(uint64(off), pageSize)), (off+n)/page*page
-	if off+n == len(r.b) {
-		to = int(roundUp(uint64(off+n), pageSize)) // the rest of the last page is the region's too
-	}
+	from, to := r.pages(off, n)
 	if from >= to {
 		return nil
 	}
-	return platform.Place(r.b[from:min(to, len(r.b))], policy, nodes)
+	return platform.Place(r.b[from:to], policy, nodes)
 }

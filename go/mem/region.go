@@ -195,4 +195,23 @@ var pageSize = uint64(os.Getpagesize())
 
 func roundUp(n, to uint64) uint64 { return (n + to - 1) / to * to }
 
+// check returns an error unless [off, off+n) is in the region.
+func (r *Region) check(off, n int) error {
+	if off < 0 || n < 0 || off > len(r.b) || n > len(r.b)-off {
+		return fmt.Errorf("mem: [%d,+%d) is outside a region of %d bytes", off, n, len(r.b))
+	}
+	return nil
+}
+
+// pages returns the bounds of the whole pages within [off, off+n); there are none where from is not before to. A page that reaches
+// over either end may hold a neighbor still in use; the last page of the region has no neighbor after it.
+func (r *Region) pages(off, n int) (from, to int) {
+	page := int(pageSize)
+	from, to = int(roundUp(uint64(off), pageSize)), (off+n)/page*page
+	if off+n == len(r.b) {
+		to = len(r.b)
+	}
+	return from, to
+}
+
 func addr(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }
