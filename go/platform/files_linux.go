@@ -81,16 +81,5 @@ func OpenDirect(name string, align int) (f *os.File, direct bool, err error) {
 	return f, err == nil && got&unix.O_DIRECT != 0, nil
 }
 
-// probe reads the first block.
-func probe(f *os.File, align int) error {
-	b, free, err := block(align)
-	if err != nil {
-		return err
-	}
-	defer free()
-	_, err = ReadAt(f.Fd(), b, 0)
-	return err
-}
-
 // Forget drops a part of a file from the page cache. A failure costs memory, not correctness.
 func Forget(f uintptr, off, n int64) { _ = unix.Fadvise(int(f), off, n, unix.FADV_DONTNEED) }

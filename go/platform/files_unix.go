@@ -144,12 +144,6 @@ func ReadAt(f uintptr, p []byte, off int64) (int, error) {
 	}
 }
 
-// block returns memory for a direct read of one block.
-func block(n int) (b []byte, free func(), err error) {
-	b, err = unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
-	return b, func() { _ = unix.Munmap(b) }, err
-}
-
 // linkError is an error of two names.
 func linkError(op, from, to string, err error) error {
 	if errors.Is(err, unix.EEXIST) {

@@ -15,12 +15,15 @@ import (
 // NoWait is a flag of opening, with which the opening of a pipe does not wait for its other end: on Windows none does.
 const NoWait = 0
 
+// shared is what others may do with a file that is open: all that they may on other systems.
+const shared = windows.FILE_SHARE_READ | windows.FILE_SHARE_WRITE | windows.FILE_SHARE_DELETE
+
 // Open opens a file to be read. A pipe does not wait for a writer, and others may rename, replace and remove what is open.
 func Open(name string) (*os.File, error) { return OpenFile(name, os.O_RDONLY, 0) }
 
 // OpenFile is os.OpenFile, as Open opens.
 func OpenFile(name string, flag int, perm fs.FileMode) (*os.File, error) {
-	return open(name, flag, windows.FILE_SHARE_READ|windows.FILE_SHARE_WRITE|windows.FILE_SHARE_DELETE, 0)
+	return open(name, flag, shared, 0)
 }
 
 // open opens a file with what others may do meanwhile, and flags of CreateFile. Go's own lets nobody rename or remove it.
@@ -90,8 +93,7 @@ var errLink = errors.New("it is a symbolic link")
 
 // OpenItself is OpenFile, with an error of which IsLink is true where the name is a symbolic link's.
 func OpenItself(name string, flag int, perm fs.FileMode) (*os.File, error) {
-	const share = windows.FILE_SHARE_READ | windows.FILE_SHARE_WRITE | windows.FILE_SHARE_DELETE
-	f, err := open(name, flag, share, windows.FILE_FLAG_OPEN_REPARSE_POINT)
+	f, err := open(name, flag, shared, windows.FILE_FLAG_OPEN_REPARSE_POINT)
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +152,6 @@ func LinkFile(target, name string) error {
 // elsewhere an open one is an error.
 func Replace(from, to string) error {
 	const renameEx, replace, posix = 22, 1, 2
-	const share = windows.FILE_SHARE_READ | windows.FILE_SHARE_WRITE | windows.FILE_SHARE_DELETE
 	full, err := filepath.Abs(to)
 	if err != nil {
 		return err
@@ -163,7 +164,7 @@ func Replace(from, to string) error {
 	if err != nil {
 		return err
 	}
-	h, err := windows.CreateFile(at, windows.DELETE|windows.SYNCHRONIZE, share, nil, windows.OPEN_EXISTING, windows.FILE_FLAG_OPEN_REPARSE_POINT|windows.FILE_FLAG_BACKUP_SEMANTICS, 0)
+	h, err := windows.CreateFile(at, windows.DELETE|windows.SYNCHRONIZE, shared, nil, windows.OPEN_EXISTING, windows.FILE_FLAG_OPEN_REPARSE_POINT|windows.FILE_FLAG_BACKUP_SEMANTICS, 0)
 	if err != nil {
 		return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
 	}
@@ -204,8 +205,7 @@ func CreateNameless(dir string) (*os.File, error) {
 	if err := f.Close(); err != nil {
 		return nil, err
 	}
-	const share = windows.FILE_SHARE_READ | windows.FILE_SHARE_WRITE | windows.FILE_SHARE_DELETE
-	return open(name, os.O_RDWR, share, windows.FILE_FLAG_DELETE_ON_CLOSE)
+	return open(name, os.O_RDWR, shared, windows.FILE_FLAG_DELETE_ON_CLOSE)
 }
 
 // CreateLinkable creates a file in a folder without a name, which Link may give it. Windows has none, so that it returns false.
@@ -303,13 +303,8 @@ func ReadAt(f uintptr, p []byte, off int64) (int, error) {
 // OpenDirect opens a file whose reads go past the page cache, at offsets and to addresses that are multiples of align; false:
 // they go through it, since its file system has no others.
 func OpenDirect(name string, align int) (f *os.File, direct bool, err error) {
-	const share = windows.FILE_SHARE_READ | windows.FILE_SHARE_WRITE | windows.FILE_SHARE_DELETE
-	if f, err = open(name, os.O_RDONLY, share, windows.FILE_FLAG_NO_BUFFERING); err == nil {
-		if b, aerr := Allocate(uint64(align), uint64(align)); aerr == nil {
-			_, err = ReadAt(f.Fd(), b, 0)
-			_ = Free(b)
-		}
-		if err == nil {
+	if f, err = open(name, os.O_RDONLY, shared, windows.FILE_FLAG_NO_BUFFERING); err == nil {
+		if probe(f, align) == nil {
 			return f, true, nil
 		}
 		f.Close()

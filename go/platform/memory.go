@@ -1,6 +1,10 @@
 package platform
 
-import "unsafe"
+import (
+	"os"
+	"sync/atomic"
+	"unsafe"
+)
 
 // A Policy says on which NUMA nodes pages are that are first touched.
 type Policy int
@@ -23,3 +27,21 @@ type Resident struct {
 func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
 
 func roundUp(n, to uint64) uint64 { return (n + to - 1) / to * to }
+
+// touch writes to each page without changing it, even while others write.
+func touch(b []byte) {
+	for i := 0; i+4 <= len(b); i += os.Getpagesize() {
+		atomic.AddUint32((*uint32)(unsafe.Pointer(&b[i])), 0)
+	}
+}
+
+// probe reads the first block of a file past the page cache, which some file systems refuse only then.
+func probe(f *os.File, align int) error {
+	b, err := Allocate(uint64(align), uint64(align))
+	if err != nil {
+		return err
+	}
+	defer Free(b)
+	_, err = ReadAt(f.Fd(), b, 0)
+	return err
+}

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -64,13 +63,6 @@ func PopulateMemory(b []byte) error {
 		return nil
 	}
 	return err
-}
-
-// touch writes to each page without changing it, even while others write.
-func touch(b []byte) {
-	for i := 0; i+4 <= len(b); i += os.Getpagesize() {
-		atomic.AddUint32((*uint32)(unsafe.Pointer(&b[i])), 0)
-	}
 }
 
 // Place sets on which NUMA nodes whole pages are that are first touched from now on. A container may forbid it (EPERM).
