@@ -64,6 +64,21 @@ func (b *Budget) Reserve(purpose string, n uint64) (*Reservation, error) {
 	return r, nil
 }
 
+// Lender returns a function that reserves bytes for a purpose, and returns what releases them: as decoders ask for memory. That
+// of a nil budget is nil: nothing is counted.
+func (b *Budget) Lender(purpose string) func(n uint64) (free func(), err error) {
+	if b == nil {
+		return nil
+	}
+	return func(n uint64) (func(), error) {
+		r, err := b.Reserve(purpose, n)
+		if err != nil {
+			return nil, err
+		}
+		return r.Release, nil
+	}
+}
+
 // Bytes returns the number of reserved bytes.
 func (r *Reservation) Bytes() uint64 {
 	r.budget.mu.Lock()

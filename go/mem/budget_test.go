@@ -35,6 +35,24 @@ func TestRefusal(t *testing.T) {
 	}
 }
 
+func TestLender(t *testing.T) {
+	b := NewBudget(100, "--memory")
+	lend := b.Lender("sound")
+	free, err := lend(60)
+	if err != nil || b.ByPurpose()["sound"] != 60 {
+		t.Fatalf("%v, %v", err, b.ByPurpose())
+	}
+	if _, err := lend(41); !errors.As(err, new(*LimitError)) {
+		t.Errorf("more than there is: %v", err)
+	}
+	if free(); b.Used() != 0 {
+		t.Errorf("%d bytes are not given back", b.Used())
+	}
+	if b = nil; b.Lender("sound") != nil {
+		t.Error("nothing is counted of no budget")
+	}
+}
+
 func TestBudgetAlloc(t *testing.T) {
 	b := NewBudget(10<<20, "--memory")
 	r, err := b.Alloc("packed weights", 6<<20)

@@ -224,13 +224,7 @@ func (p *Projector) see(ctx context.Context, m *chat.Medium) (parts []projector.
 	}
 	p.decoding.Lock()
 	defer p.decoding.Unlock()
-	reserve := func(n uint64) (func(), error) {
-		r, err := p.budget.Reserve("decoding a picture or a sound", n)
-		if err != nil {
-			return nil, err
-		}
-		return r.Release, nil
-	}
+	reserve := p.budget.Lender("decoding a picture or a sound")
 	h := sha256.New()
 	h.Write(p.identity[:])
 	if e.Short {

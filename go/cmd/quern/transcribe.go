@@ -198,13 +198,7 @@ func readSound(ctx context.Context, name string, b *mem.Budget) ([]float32, erro
 		return nil, err // which names the file
 	}
 	defer file.Close()
-	mono, err := sound.Decode(ctx, file.Bytes(), sound.Limits{Length: longest, Reserve: func(n uint64) (func(), error) {
-		r, err := b.Reserve("sound", n)
-		if err != nil {
-			return nil, err
-		}
-		return r.Release, nil
-	}})
+	mono, err := sound.Decode(ctx, file.Bytes(), sound.Limits{Length: longest, Reserve: b.Lender("sound")})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}

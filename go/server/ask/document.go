@@ -62,17 +62,8 @@ func (t *texts) add(b *mem.Budget, n int) error {
 // read returns the text of a document, as it stands in prompts. Special tokens in it are text, as in all that users say.
 func (m *Model) read(ctx context.Context, one *chat.Medium, file *fetch.File) (chat.Part, error) {
 	name := cmp.Or(one.Name, file.Name)
-	limits := document.Limits{}
-	if m.Memory != nil {
-		limits.Reserve = func(n uint64) (func(), error) {
-			r, err := m.Memory.Reserve("reading a document", n)
-			if err != nil {
-				return nil, err
-			}
-			return r.Release, nil
-		}
-	}
-	d, err := document.Read(ctx, document.File{Data: file.Data, Name: name, Type: file.Type}, limits)
+	d, err := document.Read(ctx, document.File{Data: file.Data, Name: name, Type: file.Type},
+		document.Limits{Reserve: m.Memory.Lender("reading a document")})
 	if err != nil {
 		return chat.Part{}, err
 	}

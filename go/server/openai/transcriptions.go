@@ -230,17 +230,7 @@ func (q *transcriptionQuery) options() (o transcribe.Options, err error) {
 
 // listen decodes sound. Its memory is counted while it is decoded.
 func listen(ctx context.Context, file []byte, b *mem.Budget) ([]float32, error) {
-	var l sound.Limits
-	if b != nil {
-		l.Reserve = func(n uint64) (func(), error) {
-			r, err := b.Reserve("sound", n)
-			if err != nil {
-				return nil, err
-			}
-			return r.Release, nil
-		}
-	}
-	mono, err := sound.Decode(ctx, file, l)
+	mono, err := sound.Decode(ctx, file, sound.Limits{Reserve: b.Lender("sound")})
 	switch {
 	case ctx.Err() != nil:
 		return nil, reply.ErrGone

@@ -83,17 +83,7 @@ const purpose = "reading a page"
 
 // limits of a page, beside those of the fetcher.
 func (p *Pages) limits(page Page) document.Limits {
-	l := document.Limits{Unpacked: 64 << 20, Text: 4 << 20, Pages: 500, Places: p.read}
-	if page.Memory != nil {
-		l.Reserve = func(n uint64) (func(), error) {
-			taken, err := page.Memory.Reserve(purpose, n)
-			if err != nil {
-				return nil, err
-			}
-			return taken.Release, nil
-		}
-	}
-	return l
+	return document.Limits{Unpacked: 64 << 20, Text: 4 << 20, Pages: 500, Places: p.read, Reserve: page.Memory.Lender(purpose)}
 }
 
 // plain is an error without the numbers of the server's memory.
