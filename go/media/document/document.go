@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -98,7 +99,7 @@ func Read(ctx context.Context, f File, l Limits) (*Document, error) {
 		return nil, ctx.Err()
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", format.name, err)
-	case strings.TrimSpace(strings.Join(pages, "")) == "":
+	case !slices.ContainsFunc(pages, func(page string) bool { return strings.TrimSpace(page) != "" }):
 		return nil, fmt.Errorf("%s: %w: %s", format.name, ErrFormat, format.empty)
 	}
 	return &Document{Format: format.name, Pages: pages, paged: format.paged}, nil

@@ -96,8 +96,8 @@ func isWord(data []byte) bool {
 func formatOf(f *File) (*format, error) {
 	kind, _ := mediaType(f)
 	says := declared(kind)
-	agrees := func(is *format, all ...family) (*format, error) {
-		if says != unknown && !bytes.ContainsRune(familiesOf(all), rune(says)) {
+	agrees := func(is *format, of family) (*format, error) {
+		if says != unknown && says != of {
 			return nil, damaged("declared as %.100s, and it is %s: want the type that it has, or none", kind, is.name)
 		}
 		return is, nil
@@ -111,9 +111,7 @@ func formatOf(f *File) (*format, error) {
 		return nil, damaged("an Office file of the old format, or with a password; save it as DOCX without one")
 	case isZip(f.Data) && isWord(f.Data):
 		return agrees(docxFormat, words)
-	case isZip(f.Data):
-		return nil, damaged("%.100s is not read; want %s", typeOf(f.Data), Formats)
-	case !looksLikeText(f.Data):
+	case isZip(f.Data), !looksLikeText(f.Data):
 		return nil, damaged("%.100s is not read; want %s", typeOf(f.Data), Formats)
 	}
 	if says == hyper || says == unknown && isHTML(f) {
@@ -122,16 +120,9 @@ func formatOf(f *File) (*format, error) {
 	return agrees(plainFormat, texts)
 }
 
-func familiesOf(all []family) (b []byte) {
-	for _, f := range all {
-		b = append(b, byte(f))
-	}
-	return b
-}
-
 // isHTML reports whether a text is a page: by its name, or if that says nothing, by how it begins.
 func isHTML(f *File) bool {
-	switch ext := strings.ToLower(path.Ext(f.Name)); ext {
+	switch strings.ToLower(path.Ext(f.Name)) {
 	case ".html", ".htm", ".xhtml":
 		return true
 	case "":

@@ -145,7 +145,7 @@ func (p *page) say(text string) {
 		return
 	}
 	if p.pre > 0 {
-		p.verbatim(lines(text))
+		p.write(lines(text))
 		return
 	}
 	p.words(text)
@@ -222,9 +222,6 @@ func (f *flow) words(text string) {
 		text = word[end:]
 	}
 }
-
-// verbatim adds text with its blanks and line breaks.
-func (f *flow) verbatim(text string) { f.write(text) }
 
 // end returns the text.
 func (f *flow) end() string { return string(bytes.TrimRight(f.text, " \n\t")) }
