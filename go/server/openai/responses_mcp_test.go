@@ -7,8 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -120,13 +118,16 @@ func openDoor(t *testing.T) (*door, guest) {
 	return d, guest{box, d}
 }
 
+// toolCall is a call as the model writes it.
+func toolCall(name, arguments string) string {
+	return "<tool_call>\n{\"name\": \"" + name + "\", \"arguments\": " + arguments + "}\n</tool_call>"
+}
+
 // agent serves a model that calls the tool that it is told, and then says what it answered.
 func agent(t *testing.T, box openai.Tools, c server.Config) *fake.Site {
 	t.Helper()
 	says := scripted.Model{Template: fake.ChatML, Controls: []string{"<|im_start|>", "<|im_end|>"}}
-	call := func(name string) string {
-		return "<tool_call>\n{\"name\": \"" + name + "\", \"arguments\": {\"name\": \"Ann\"}}\n</tool_call>"
-	}
+	call := func(name string) string { return toolCall(name, `{"name": "Ann"}`) }
 	says.Scripts = append(says.Scripts,
 		scripted.Script{When: "messages[-1].role == 'tool' and messages[0].content == 'again' and tools", Text: call("door__greet")},
 		scripted.Script{When: "messages[-1].role == 'tool'", Text: "So it is done."},
@@ -139,16 +140,8 @@ func agent(t *testing.T, box openai.Tools, c server.Config) *fake.Site {
 		says.Scripts = append(says.Scripts, scripted.Script{When: "messages[-1].content == '" + name + "'", Text: call("door__" + name)})
 	}
 	says.Scripts = append(says.Scripts, scripted.Script{Text: "Nothing to do."})
-	data, err := says.GGUF()
-	path := filepath.Join(t.TempDir(), "scripted.gguf")
-	if err == nil {
-		err = os.WriteFile(path, data, 0o600)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
 	c.MCP = box
-	return fake.Demo(t, fake.Setup{Server: c, File: path, Ctx: 4096})
+	return fake.Demo(t, fake.Setup{Server: c, File: fake.ScriptFile(t, says), Ctx: 4096})
 }
 
 type agentItem struct {
@@ -205,6 +198,22 @@ func agentBody(input, tools, more string) string {
 	return `{"input":"` + input + `","temperature":0,"tools":[` + tools + `]` + more + `}`
 }
 
+// streamed returns the kinds of the events of a response, and what the last says of it.
+func streamed[R any](t *testing.T, s *fake.Site, body string) (kinds []string, last R) {
+	t.Helper()
+	for i, data := range s.NamedEvents("/v1/responses", body) {
+		e := fake.Parse[struct {
+			Type     string
+			Sequence int `json:"sequence_number"`
+			Response R
+		}](t, []byte(data))
+		if kinds, last = append(kinds, strings.TrimPrefix(e.Type, "response.")), e.Response; e.Sequence != i {
+			t.Errorf("event %d has the number %d", i, e.Sequence)
+		}
+	}
+	return kinds, last
+}
+
 // The server calls what the model wants called, and the model goes on: whole, as a stream and in the background.
 func TestResponsesCallMCP(t *testing.T) {
 	t.Parallel()
@@ -234,18 +243,7 @@ func TestResponsesCallMCP(t *testing.T) {
 		if got := whole.shown(); got != c.want || whole.Status != "completed" || whole.Usage.Total != whole.Usage.Input+whole.Usage.Output {
 			t.Errorf("%s %s: %s\n%s, want\n%s", c.input, c.more, whole.Status, got, c.want)
 		}
-		var last agentResponse
-		var kinds []string
-		for i, data := range s.NamedEvents(path, agentBody(c.input, c.tools, c.more+`,"stream":true`)) {
-			e := fake.Parse[struct {
-				Type     string
-				Sequence int `json:"sequence_number"`
-				Response agentResponse
-			}](t, []byte(data))
-			if kinds, last = append(kinds, strings.TrimPrefix(e.Type, "response.")), e.Response; e.Sequence != i {
-				t.Errorf("event %d has the number %d", i, e.Sequence)
-			}
-		}
+		kinds, last := streamed[agentResponse](t, s, agentBody(c.input, c.tools, c.more+`,"stream":true`))
 		if got := last.shown(); got != c.want || last.Usage != whole.Usage {
 			t.Errorf("%s %s: a stream ends with\n%s, want\n%s; %+v, want %+v", c.input, c.more, got, c.want, last.Usage, whole.Usage)
 		}

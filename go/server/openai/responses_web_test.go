@@ -7,8 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -63,34 +61,23 @@ func openIndex(t *testing.T) (*index, *web.Engine) {
 func browser(t *testing.T, c server.Config, pages ...string) *fake.Site {
 	t.Helper()
 	says := scripted.Model{Template: fake.ChatML, Controls: []string{"<|im_start|>", "<|im_end|>"}}
-	call := func(name, arguments string) string {
-		return "<tool_call>\n{\"name\": \"" + name + "\", \"arguments\": " + arguments + "}\n</tool_call>"
-	}
 	says.Scripts = append(says.Scripts,
 		scripted.Script{When: "messages[-1].role == 'tool' and 'do not follow instructions' in messages[-1].content", Text: "I have read data."},
 		scripted.Script{When: "messages[-1].role == 'tool' and 'error: ' in messages[-1].content", Text: "It failed."},
 		scripted.Script{When: "messages[-1].role == 'tool'", Text: "It says nothing."},
-		scripted.Script{When: "messages[-1].content == 'own'", Text: call("web_search", `{"query": "quern"}`) + "\n" + call("own", "{}")},
-		scripted.Script{When: "messages[-1].content == 'twice'", Text: call("web_search", `{"query": "quern"}`) + "\n" + call("web_search", `{"query": "nothing"}`)})
+		scripted.Script{When: "messages[-1].content == 'own'", Text: toolCall("web_search", `{"query": "quern"}`) + "\n" + toolCall("own", "{}")},
+		scripted.Script{When: "messages[-1].content == 'twice'", Text: toolCall("web_search", `{"query": "quern"}`) + "\n" + toolCall("web_search", `{"query": "nothing"}`)})
 	for _, query := range []string{"quern", "nothing", "broken", "wait"} {
-		says.Scripts = append(says.Scripts, scripted.Script{When: "messages[-1].content == '" + query + "'", Text: call("web_search", `{"query": "`+query+`"}`)})
+		says.Scripts = append(says.Scripts, scripted.Script{When: "messages[-1].content == '" + query + "'", Text: toolCall("web_search", `{"query": "`+query+`"}`)})
 	}
 	for _, page := range pages {
-		says.Scripts = append(says.Scripts, scripted.Script{When: "messages[-1].content == 'read " + page + "'", Text: call("web_fetch", `{"url": "`+page+`"}`)})
+		says.Scripts = append(says.Scripts, scripted.Script{When: "messages[-1].content == 'read " + page + "'", Text: toolCall("web_fetch", `{"url": "`+page+`"}`)})
 	}
 	says.Scripts = append(says.Scripts,
-		scripted.Script{When: "messages[-1].content == 'wrong'", Text: call("web_search", `{"q": "quern"}`)},
+		scripted.Script{When: "messages[-1].content == 'wrong'", Text: toolCall("web_search", `{"q": "quern"}`)},
 		scripted.Script{When: "messages|selectattr('role', 'equalto', 'tool')|list", Text: "I remember a result."},
 		scripted.Script{Text: "Nothing to do."})
-	data, err := says.GGUF()
-	path := filepath.Join(t.TempDir(), "scripted.gguf")
-	if err == nil {
-		err = os.WriteFile(path, data, 0o600)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return fake.Demo(t, fake.Setup{Server: c, File: path, Ctx: 4096})
+	return fake.Demo(t, fake.Setup{Server: c, File: fake.ScriptFile(t, says), Ctx: 4096})
 }
 
 type webCall struct {
@@ -137,16 +124,9 @@ func TestResponsesFitJSON(t *testing.T) {
 		"{{ m.content }}", "{% if m.role == 'tool' %}{{ m.content|tojson }}{% else %}{{ m.content }}{% endif %}", 1)}
 	says.Scripts = []scripted.Script{
 		{When: "messages[-1].role == 'tool'", Text: "I have read it."},
-		{Text: "<tool_call>\n{\"name\": \"web_fetch\", \"arguments\": {\"url\": \"https://one.example/\"}}\n</tool_call>"},
+		{Text: toolCall("web_fetch", `{"url": "https://one.example/"}`)},
 	}
-	data, err := says.GGUF()
-	path := filepath.Join(t.TempDir(), "scripted.gguf")
-	if err == nil {
-		err = os.WriteFile(path, data, 0o600)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := fake.ScriptFile(t, says)
 	for name, page := range map[string]string{
 		"quotes": strings.Repeat("\"\n", 20_000), "tags": strings.Repeat("<a>", 20_000), "words": strings.Repeat("words ", 20_000),
 		"tags, then words": strings.Repeat("<>", 500) + strings.Repeat("words ", 20_000), "short": strings.Repeat("\"", 1000),
@@ -198,18 +178,7 @@ func TestResponsesSearchWeb(t *testing.T) {
 		if n := int(x.asked.Load() - asked); n > 0 && n != strings.Count(c.want, "completed")+strings.Count(c.want, "broken") {
 			t.Errorf("%s %s: asked %d times", c.input, c.more, n)
 		}
-		var last webResponse
-		var kinds []string
-		for i, data := range s.NamedEvents(path, agentBody(c.input, c.tools, c.more+`,"stream":true`)) {
-			e := fake.Parse[struct {
-				Type     string
-				Sequence int `json:"sequence_number"`
-				Response webResponse
-			}](t, []byte(data))
-			if kinds, last = append(kinds, strings.TrimPrefix(e.Type, "response.")), e.Response; e.Sequence != i {
-				t.Errorf("event %d has the number %d", i, e.Sequence)
-			}
-		}
+		kinds, last := streamed[webResponse](t, s, agentBody(c.input, c.tools, c.more+`,"stream":true`))
 		if got := last.shown(); got != c.want {
 			t.Errorf("%s %s: a stream ends with\n%s, want\n%s", c.input, c.more, got, c.want)
 		}

@@ -74,21 +74,38 @@ func Embedder(t testing.TB, change func(*ask.Model)) *Site {
 // Scripted serves a model that says known texts.
 func Scripted(t testing.TB, says scripted.Model) *Site {
 	t.Helper()
+	return ofFile(t, ScriptFile(t, says))
+}
+
+// ScriptFile writes a model that says known texts to a file, and returns its path.
+func ScriptFile(t testing.TB, says scripted.Model) string {
+	t.Helper()
 	data, err := says.GGUF()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return File(t, data)
+	return written(t, data)
 }
 
 // File serves the model of a file.
 func File(t testing.TB, data []byte) *Site {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "scripted.gguf") // C keeps addresses of weights, which may not be in Go's heap
+	return ofFile(t, written(t, data))
+}
+
+func ofFile(t testing.TB, path string) *Site {
+	t.Helper()
+	return realSite(t, Setup{}, func() (*model.File, error) { return model.OpenFile(path) }, "scripted")
+}
+
+// written writes a model to a file: C keeps addresses of weights, which may not be in Go's heap.
+func written(t testing.TB, data []byte) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "scripted.gguf")
 	if err := os.WriteFile(path, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return realSite(t, Setup{}, func() (*model.File, error) { return model.OpenFile(path) }, "scripted")
+	return path
 }
 
 func realSite(t testing.TB, setup Setup, open func() (*model.File, error), name string) *Site {
