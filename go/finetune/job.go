@@ -193,6 +193,9 @@ func (j *Job) Size() Size {
 	return s
 }
 
+// Adapts reports whether there is an adapter of a tensor of the model.
+func (j *Job) Adapts(tensor string) bool { return j.trainer.Adapter.Adapts(tensor) }
+
 // comparesWithBeginning reports whether the objective needs what the weights before the first step make of texts.
 func (j *Job) comparesWithBeginning() bool {
 	return j.Settings.Weights != "" && j.Objective != nil && j.Objective.Base()

@@ -476,6 +476,9 @@ func (a *Tuned) Write(arch string, numbers []float32) *gguf.Writer {
 	return w
 }
 
+// Adapts reports whether there is an A and a B for a tensor of the model.
+func (a *Tuned) Adapts(tensor string) bool { return slices.Contains(a.names, tensor) }
+
 // Matrix is what an adapter has for one tensor of the model, with In columns and Out rows, N times for as many experts: A has
 // the rank's rows, B as many columns, and M the magnitudes of rows, if there are any. Rows that are multiplied apart are in so many
 // Parts.

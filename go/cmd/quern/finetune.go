@@ -319,7 +319,7 @@ func (f *finetuneFlags) run(cmd *cobra.Command) (err error) {
 	}
 	// While a saved run is replaced there are two of it.
 	size := job.Size()
-	if err := newfile.CheckSpace(filepath.Dir(filepath.Clean(f.out)), size.Adapter+f.classes.beside()+2*size.Checkpoint); err != nil {
+	if err := newfile.CheckSpace(filepath.Dir(filepath.Clean(f.out)), size.Adapter+f.merged(head.File, job)+2*size.Checkpoint); err != nil {
 		return err
 	}
 	return f.train(cmd, job, r.Now)

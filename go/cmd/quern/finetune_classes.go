@@ -112,14 +112,6 @@ func (c *classesFlag) head(f *finetuneFlags, s launch.Settings) (_ *launch.Head,
 	return head, nil
 }
 
-// beside returns the bytes that are written beside an adapter: those of the model that it is merged into.
-func (c *classesFlag) beside() uint64 {
-	if c.base == nil {
-		return 0
-	}
-	return c.base.Size()
-}
-
 // writeClassifier writes the model with the classifier, and with the adapter in it, if there is one.
 func (f *finetuneFlags) writeClassifier(ctx context.Context, job *finetune.Job) (int64, error) {
 	return f.writeMerged(ctx, job, f.classes.base)

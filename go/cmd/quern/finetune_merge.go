@@ -11,6 +11,31 @@ import (
 	"github.com/quern-llm/quern/go/quant"
 )
 
+// merges reports whether OUT is the model with the adapter in it, and not the adapter, or weights that are all trained.
+func (f *finetuneFlags) merges(job *finetune.Job) bool {
+	return job.Settings.Weights == "" && f.target.head == "" && (f.target.model != "" || f.classes.from != "")
+}
+
+// merged returns the bytes of that model, about, which is written beside the adapter; 0: none is.
+func (f *finetuneFlags) merged(base *model.File, job *finetune.Job) uint64 {
+	if !f.merges(job) {
+		return 0
+	}
+	return mergedBytes(base, job.Adapts)
+}
+
+// mergedBytes returns the size of the model in base, about, with an adapter of some of its tensors in it.
+func mergedBytes(base *model.File, adapts func(tensor string) bool) uint64 {
+	n := base.Size()
+	for i := range base.GGUF.Tensors {
+		if t := &base.GGUF.Tensors[i]; adapts(t.Name) {
+			in := int(t.Dims[0])
+			n += t.Elems()/t.Dims[0]*uint64(quant.RowBytes(quant.Fallback(withAdapterType(t), in), in)) - uint64(len(t.Data))
+		}
+	}
+	return n
+}
+
 // writeMerged writes the model in base with the best adapter in it, if there is one, and returns the size of the file.
 func (f *finetuneFlags) writeMerged(ctx context.Context, job *finetune.Job, base *model.File) (int64, error) {
 	var adapters []model.ScaledFile

@@ -120,13 +120,11 @@ func (f *finetuneFlags) salvage(ctx context.Context, job *finetune.Job, err erro
 // write writes the adapter, or the model.
 func (f *finetuneFlags) write(ctx context.Context, job *finetune.Job) (int64, error) {
 	switch {
-	case job.Settings.Weights != "" || f.target.head != "":
-	case f.target.model != "":
+	case f.merges(job) && f.target.model != "":
 		return f.writeDrafter(ctx, job)
-	case f.classes.from != "":
+	case f.merges(job):
 		return f.writeClassifier(ctx, job)
-	}
-	if f.isPEFT() {
+	case f.isPEFT():
 		return job.WritePEFT(f.out, cmp.Or(f.base, f.model), f.force)
 	}
 	return job.WriteGGUF(f.out, f.force, 0o644)
