@@ -117,7 +117,7 @@ func (req *Request) begin(q Prompter, prefix string, held bool) (*Generation, er
 	if req.host.Kept != nil {
 		req.Peek("store") // which further passes ask when there is no body
 	}
-	return req.start(o, prefix+NewID(), from, nil, held, len(req.Body))
+	return req.start(o, prefix+NewID(), from, nil, held, len(req.Body)+ask.KeptTexts(ctx))
 }
 
 // Again starts a generation that goes on with the answer of another, with a prompt of its own. Its query is settled. It

@@ -63,7 +63,8 @@ var ErrAnswers = &reply.Error{
 // retryMemory is an estimate: memory is released when an answer is sent.
 const retryMemory = 2 * time.Second
 
-// newLedger reserves what a request needs before it begins. body is the length of its body, whose texts are kept.
+// newLedger reserves what a request needs before it begins. body is the length of its body, whose texts are kept,
+// and of texts of documents that are kept.
 func newLedger(m *ask.Model, o *ask.Options, prompts [][]int32, body int) (*ledger, error) {
 	if m.Memory == nil {
 		return &ledger{}, nil

@@ -59,24 +59,58 @@ func (t *texts) add(b *mem.Budget, n int) error {
 	return err
 }
 
-// read returns the text of a document, as it stands in prompts. Special tokens in it are text, as in all that users say.
-func (m *Model) read(ctx context.Context, one *chat.Medium, file *fetch.File) (chat.Part, error) {
+// A readText is the text of a document, as it stands in prompts, and how many bytes it counts for.
+type readText struct {
+	part chat.Part
+	n    int
+}
+
+// KeepTexts has the texts of a request's documents be kept, for prompts that are made again with each pass of the model.
+func KeepTexts(ctx context.Context) {
+	if s := mediaOf(ctx); s != nil && s.texts == nil {
+		s.texts = map[*chat.Medium]readText{}
+	}
+}
+
+// KeptTexts returns how many bytes of them are kept.
+func KeptTexts(ctx context.Context) (n int) {
+	for _, text := range keptTexts(ctx) {
+		n += len(text.part.Text)
+	}
+	return n
+}
+
+func keptTexts(ctx context.Context) map[*chat.Medium]readText {
+	if s := mediaOf(ctx); s != nil {
+		return s.texts
+	}
+	return nil
+}
+
+// countText counts a text among those of the prompt that is made.
+func (m *Model) countText(ctx context.Context, n int) error {
+	if t, ok := ctx.Value(textsKey{}).(*texts); ok {
+		return t.add(m.Memory, n)
+	}
+	return nil
+}
+
+// read returns the text of a document. Special tokens in it are text, as in all that users say.
+func (m *Model) read(ctx context.Context, one *chat.Medium, file *fetch.File) (readText, error) {
 	name := cmp.Or(one.Name, file.Name)
 	d, err := document.Read(ctx, document.File{Data: file.Data, Name: name, Type: file.Type},
 		document.Limits{Reserve: m.Memory.Lender("reading a document")})
 	if err != nil {
-		return chat.Part{}, err
+		return readText{}, err
 	}
 	n := len(name) + len(one.About)
 	for _, page := range d.Pages {
 		n += len(page)
 	}
-	if t, ok := ctx.Value(textsKey{}).(*texts); ok {
-		if err := t.add(m.Memory, n); err != nil {
-			return chat.Part{}, err
-		}
+	if err := m.countText(ctx, n); err != nil {
+		return readText{}, err
 	}
-	return chat.Part{Text: d.Prompt(name, one.About)}, nil
+	return readText{chat.Part{Text: d.Prompt(name, one.About)}, n}, nil
 }
 
 // called is what errors call a medium.

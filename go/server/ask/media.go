@@ -50,6 +50,8 @@ func Uploaded(id string) string { return uploaded + id }
 type MediaSource struct {
 	URL      func(ctx context.Context, url string, documents bool) (*fetch.File, error) // of http, https and file
 	Uploaded func(id string) (*fetch.File, error)
+
+	texts map[*chat.Medium]readText // of documents, which are kept; nil: none is
 }
 
 type mediaKey struct{}
@@ -59,9 +61,15 @@ func WithMedia(ctx context.Context, s *MediaSource) context.Context {
 	return context.WithValue(ctx, mediaKey{}, s)
 }
 
+// mediaOf returns where media of a request are found, nil: nowhere.
+func mediaOf(ctx context.Context) *MediaSource {
+	s, _ := ctx.Value(mediaKey{}).(*MediaSource)
+	return s
+}
+
 // find returns the file of a source, which may be a document or may not.
 func find(ctx context.Context, source string, documents bool) (*fetch.File, error) {
-	s, _ := ctx.Value(mediaKey{}).(*MediaSource)
+	s := mediaOf(ctx)
 	scheme, rest, ok := strings.Cut(source, ":")
 	switch id, isUpload := strings.CutPrefix(source, uploaded); {
 	case isUpload && s != nil && s.Uploaded != nil:
@@ -140,6 +148,11 @@ func badMedium(format string, args ...any) error {
 
 // bringPart brings one medium.
 func (m *Model) bringPart(ctx context.Context, p *chat.Part) (err error) {
+	kept := keptTexts(ctx)
+	if text, ok := kept[p.Medium]; ok {
+		*p = text.part
+		return m.countText(ctx, text.n)
+	}
 	one := *p.Medium
 	if one.Kind == 0 && len(one.Source) >= len(videoURL) && strings.EqualFold(one.Source[:len(videoURL)], videoURL) {
 		one.Kind = chat.Video // as animations alone say nothing of it
@@ -168,10 +181,14 @@ func (m *Model) bringPart(ctx context.Context, p *chat.Part) (err error) {
 	sent := one.Kind
 	if one.Kind, err = reading.KindOf(one.Data); one.Document && sent == 0 && (err != nil || document.Is(one.Data)) {
 		text, err := m.read(ctx, &one, file)
-		if err == nil {
-			*p = text
+		if err != nil {
+			return err
 		}
-		return err
+		if kept != nil {
+			kept[p.Medium] = text
+		}
+		*p = text.part
+		return nil
 	}
 	if err == nil {
 		p.Medium = &one

@@ -274,6 +274,9 @@ func (q *responsesQuery) Source(ctx context.Context, m *ask.Model) (ask.Source, 
 	if q.fresh == nil {
 		fresh := *q
 		q.fresh = &fresh
+		if q.offered.calls {
+			ask.KeepTexts(ctx)
+		}
 	}
 	converse(&t, q.items)
 	if q.Messages = t.Messages; len(q.Messages) == 0 {

@@ -22,6 +22,7 @@ import (
 	"github.com/quern-llm/quern/go/server"
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/batch"
+	"github.com/quern-llm/quern/go/server/fetch"
 	"github.com/quern-llm/quern/go/server/internal/fake"
 	"github.com/quern-llm/quern/go/server/openai"
 	"github.com/quern-llm/quern/go/server/quota"
@@ -278,6 +279,47 @@ func TestResponsesCallMCP(t *testing.T) {
 			r := fake.Parse[agentResponse](t, s.Get(path+"/"+id))
 			return r.Status == "completed" && r.shown() == "mcp_list_tools 5; mcp_call greet completed Hello Ann; message So it is done."
 		})
+	}
+}
+
+// A document of the input is got and read once, however many passes the model has.
+func TestResponsesReadOnce(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int32
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		fmt.Fprint(w, "Tom has a boat.")
+	}))
+	t.Cleanup(site.Close)
+	f, err := fetch.New(strings.TrimPrefix(site.URL, "http://"), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, box := openDoor(t)
+	c := server.Config{MCP: box, Fetch: f}
+	says := scripted.Model{Template: fake.ChatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
+		{When: "messages[-1].role == 'tool' and 'Tom has a boat.' in messages[0].content", Text: "So it is done."},
+		{When: "'Tom has a boat.' in messages[0].content", Text: toolCall("door__greet", `{"name": "Ann"}`)},
+		{Text: "There is no document."}}}
+	s := fake.Demo(t, fake.Setup{Server: c, File: fake.ScriptFile(t, says), Ctx: 4096})
+	for _, more := range []string{"", `,"stream":true`, `,"background":true`} {
+		body := `{"temperature":0,"tools":[` + mcpTool + `],"input":[{"role":"user","content":[{"type":"input_file","file_url":"` + site.URL + `/tom.txt"}]}]` + more + `}`
+		var r agentResponse
+		if asked.Store(0); strings.Contains(more, "stream") {
+			_, r = streamed[agentResponse](t, s, body)
+		} else {
+			r = fake.Post[agentResponse](s, "/v1/responses", body)
+		}
+		fake.Eventually(t, "the response ends", func() bool {
+			r = fake.Parse[agentResponse](t, s.Get("/v1/responses/"+r.ID))
+			return r.Status != "in_progress"
+		})
+		if r.shown() != "mcp_list_tools 5; mcp_call greet completed Hello Ann; message So it is done." || asked.Load() != 1 {
+			t.Errorf("%s: %s, asked %d times", more, r.shown(), asked.Load())
+		}
+	}
+	if n := d.greeted.Load(); n != 3 {
+		t.Errorf("%d calls", n)
 	}
 }
 
