@@ -26,7 +26,7 @@ type batch struct {
 const batchLines = 12
 
 // beginBatch begins a batch of some of the requests.
-func (w *world) beginBatch(ctx context.Context, n int, p *plan, met *spans) {
+func (w *world) beginBatch(ctx context.Context, n int, p *plan) {
 	b := batch{Epoch: n, Begun: time.Now(), Starts: w.server.starts, Part: w.state.Parts, Want: map[string]string{}}
 	var lines bytes.Buffer
 	for i, r := range p.pool {

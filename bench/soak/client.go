@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -63,8 +64,7 @@ func (m manner) String() string {
 func (c *client) ask(ctx context.Context, r *request, m manner) *answer {
 	ctx, stop := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no end after %v", patience))
 	defer stop()
-	body := r.body
-	a := c.step(ctx, http.MethodPost, r.path, body, m)
+	a := c.step(ctx, http.MethodPost, r.path, r.body, m)
 	for r.wait && a.err == nil && a.status == 200 && (a.state == "in_progress" || a.state == "queued") {
 		select {
 		case <-ctx.Done():
@@ -103,7 +103,7 @@ func (c *client) step(ctx context.Context, method, path string, body []byte, m m
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Authorization", "Bearer "+m.key)
 	if m.stop > 0 {
-		a.err = c.stopped(ctx, a, req, body, m.stop)
+		a.err = c.stopped(ctx, a, req, m.stop)
 		return a
 	}
 	resp, err := c.http.Do(req)
@@ -115,11 +115,7 @@ func (c *client) step(ctx context.Context, method, path string, body []byte, m m
 			a.left = true
 			return a
 		}
-		n := 0
-		err = a.read(resp.Header.Get("Content-Type"), resp.Body, began, func(int) bool {
-			n++
-			return m.events == 0 || n < m.events
-		})
+		err = a.read(resp.Header.Get("Content-Type"), resp.Body, began, func(n int) bool { return m.events == 0 || n < m.events })
 	}
 	if err != nil {
 		if cause := context.Cause(ctx); cause == errLeft {
@@ -168,7 +164,7 @@ func beClient(in io.Reader, out io.Writer) int {
 }
 
 // stopped has a process of its own send the request, stops it when the answer begins, and lets it go on.
-func (c *client) stopped(ctx context.Context, a *answer, req *http.Request, body []byte, pause time.Duration) error {
+func (c *client) stopped(ctx context.Context, a *answer, req *http.Request, pause time.Duration) error {
 	cmd := exec.CommandContext(ctx, "/proc/self/exe")
 	cmd.Env = append(os.Environ(), clientVariable+"="+c.socket)
 	cmd.WaitDelay = time.Second
@@ -193,12 +189,9 @@ func (c *client) stopped(ctx context.Context, a *answer, req *http.Request, body
 		return fmt.Errorf("no answer: %w", err)
 	}
 	cmd.Process.Signal(syscall.SIGSTOP)
-	select {
-	case <-ctx.Done():
-	case <-time.After(pause):
-	}
+	wait(ctx, pause)
 	cmd.Process.Signal(syscall.SIGCONT)
-	resp, err := http.ReadResponse(newReader(first[:], out), req)
+	resp, err := http.ReadResponse(bufio.NewReader(io.MultiReader(bytes.NewReader(first[:]), out)), req)
 	if err != nil {
 		return err
 	}

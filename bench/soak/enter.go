@@ -1,11 +1,8 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -67,10 +64,4 @@ func mayMount() string {
 		return "the system allows no mounts here"
 	}
 	return ""
-}
-
-func lockThread() { runtime.LockOSThread() }
-
-func newReader(first []byte, rest io.Reader) *bufio.Reader {
-	return bufio.NewReader(io.MultiReader(bytes.NewReader(first), rest))
 }

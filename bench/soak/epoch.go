@@ -129,7 +129,7 @@ func (w *world) epoch(ctx context.Context, n int) (*outcome, error) {
 		return nil, err
 	}
 	met := &spans{}
-	w.beginBatch(ctx, n, p, met)
+	w.beginBatch(ctx, n, p)
 	t := &tally{o: o}
 	if err := w.load(ctx, p, t, met); err != nil {
 		return nil, err

@@ -35,7 +35,7 @@ func (w *world) rest(ctx context.Context, o *outcome, starts int) {
 		for _, name := range []string{"small", "packed", "vectors"} {
 			w.server.client.get(ctx, http.MethodPost, "/models/unload", marshal(object{"model": name}))
 		}
-		w.server.client.get(ctx, http.MethodPost, "/v1/load_lora_adapter", marshal(object{"lora_name": loose, "lora_path": loose + ".gguf"}))
+		_ = w.server.loadLoose(ctx) // which may be there
 		m, err := readMetrics(ctx, w.server.client)
 		if err != nil {
 			wrong = err.Error()

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -42,7 +43,7 @@ func newServer(program, logs, socket string, args, env []string) *server {
 func (s *server) start(ctx context.Context) error {
 	s.mu.Lock()
 	s.starts++
-	path := s.logPath()
+	path := s.logPath(s.starts)
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o644)
 	if err != nil {
 		s.mu.Unlock()
@@ -55,7 +56,7 @@ func (s *server) start(ctx context.Context) error {
 	started := make(chan error)
 	exited := make(chan struct{})
 	go func() { // Pdeathsig is of the thread
-		lockThread()
+		runtime.LockOSThread()
 		started <- cmd.Start()
 		if cmd.Process != nil {
 			cmd.Wait()
@@ -110,8 +111,9 @@ func (s *server) loadLoose(ctx context.Context) error {
 	return err
 }
 
-func (s *server) logPath() string {
-	return filepath.Join(s.logs, fmt.Sprintf("server-%d-%d.log", os.Getpid(), s.starts))
+// logPath is where the process writes that was started as the nth.
+func (s *server) logPath(n int) string {
+	return filepath.Join(s.logs, fmt.Sprintf("server-%d-%d.log", os.Getpid(), n))
 }
 
 // up waits until the server is ready.
@@ -160,7 +162,7 @@ func (s *server) pid() int {
 // dump has the process write its goroutines into its log and end.
 func (s *server) dump() string {
 	s.mu.Lock()
-	path := s.logPath()
+	path := s.logPath(s.starts)
 	s.mu.Unlock()
 	s.end(syscall.SIGQUIT)
 	return path
@@ -170,7 +172,7 @@ func (s *server) dump() string {
 func (s *server) close() error {
 	state, err := s.end(syscall.SIGTERM)
 	if err == nil && state != nil && state.ExitCode() != 0 {
-		err = fmt.Errorf("the server ended with %v: %s", state, tail(s.logPath()))
+		err = fmt.Errorf("the server ended with %v: %s", state, tail(s.logPath(s.starts)))
 	}
 	return err
 }
@@ -190,7 +192,7 @@ func (s *server) forgetLogs() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for n := 1; n <= s.starts; n++ {
-		path := filepath.Join(s.logs, fmt.Sprintf("server-%d-%d.log", os.Getpid(), n))
+		path := s.logPath(n)
 		if n == s.starts {
 			os.Truncate(path, 0)
 			s.read[path] = 0

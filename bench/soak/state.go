@@ -87,12 +87,10 @@ func (s *state) add(e *outcome) error {
 	if _, err := s.log.Write(append(line, '\n')); err != nil {
 		return err
 	}
-	if s.config.only >= 0 {
-		s.Epochs = append(s.Epochs, *e)
-		return nil
-	}
-	s.Next++
 	s.Epochs = append(s.Epochs, *e)
+	if s.config.only < 0 {
+		s.Next++
+	}
 	return s.save()
 }
 
