@@ -340,7 +340,7 @@ func TestLoopRefuses(t *testing.T) {
 	_, running := submit(t, l, hold)
 	<-begun
 	soon := greedyRequest([]int32{4, 5}, 2)
-	soon.Deadline = time.Now().Add(time.Second)
+	soon.Deadline = time.Now().Add(3 * time.Second) // long enough to be asked for the next one
 	_, waiting := submit(t, l, soon)
 	var busy *BusyError
 	if err := check("busy", greedyRequest([]int32{4}, 1), "1 requests are waiting"); !errors.As(err, &busy) || busy.RetryAfter < time.Second {

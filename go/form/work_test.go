@@ -104,7 +104,7 @@ func TestCompileEnds(t *testing.T) {
 			time.AfterFunc(200*time.Millisecond, func() { leave(errLeft) })
 			begun := time.Now()
 			_, err := slow(i/2).Compile(ctx, tok, v, nil, nil)
-			if took := time.Since(begun); !errors.Is(err, errLeft) || took > 2*time.Second {
+			if took := time.Since(begun); !errors.Is(err, errLeft) || took > 20*time.Second {
 				t.Errorf("%v after %v", err, took)
 			}
 		})

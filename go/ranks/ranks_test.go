@@ -191,7 +191,7 @@ func TestStrangers(t *testing.T) {
 	_, _ = rand.Read(noise)
 	for i := range 200 {
 		var conn net.Conn
-		for deadline := time.Now().Add(10 * time.Second); conn == nil && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		for deadline := time.Now().Add(time.Minute); conn == nil && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 			conn, _ = net.Dial("tcp", at)
 		}
 		if conn == nil {

@@ -274,7 +274,7 @@ func TestMPI(t *testing.T) {
 			}
 		}
 	})
-	for signal, within := range map[string]time.Duration{"KILL": 10 * time.Second, "STOP": 20 * time.Second} {
+	for signal, within := range map[string]time.Duration{"KILL": 30 * time.Second, "STOP": 40 * time.Second} {
 		t.Run(signal, func(t *testing.T) {
 			s, ready := serveMPI(t, "demo", "demo")
 			if !ready {
@@ -298,7 +298,7 @@ func TestMPI(t *testing.T) {
 				t.Fatal("a rank without a file serves")
 			}
 			code, took := s.wait(), time.Since(start)
-			if code == 0 || took > 15*time.Second || !strings.Contains(s.log.String(), "no-such.gguf") {
+			if code == 0 || took > time.Minute || !strings.Contains(s.log.String(), "no-such.gguf") {
 				t.Errorf("code %d after %v: %s", code, took, s.log)
 			}
 		})
