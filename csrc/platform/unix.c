@@ -54,6 +54,10 @@ int sys_thread_start(struct sys_thread *t, void (*run)(void *), void *arg)
 	pthread_attr_getstacksize(&attr, &stack);
 	if (stack < STACK)
 		pthread_attr_setstacksize(&attr, STACK);
+#if defined(__APPLE__)
+	/* As work that somebody waits for it goes to the fast cores, where there are two kinds. */
+	pthread_attr_set_qos_class_np(&attr, QOS_CLASS_USER_INITIATED, 0);
+#endif
 	sigfillset(&all);
 	sigdelset(&all, SIGBUS);
 	pthread_sigmask(SIG_SETMASK, &all, &old);

@@ -9,6 +9,7 @@ import (
 	"github.com/quern-llm/quern/go/machine"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model"
+	"github.com/quern-llm/quern/go/platform"
 )
 
 // Pressure is the degree of memory shortage of a device.
@@ -30,6 +31,7 @@ type Reading struct {
 	// Pressure stall information: the shares of the time since the last reading in which some task, or all
 	// tasks, waited for memory.
 	Some, Full float64
+	Short      platform.Short // what the system itself says, where it does
 }
 
 // Thresholds of pressure.
@@ -70,8 +72,8 @@ func (d *Device) CountProgram() error {
 	return nil
 }
 
-// Adjust keeps the device within the machine's limits. If usage exceeds the limit, or tasks stall on memory,
-// it gives back in this order: room for pages of mapped weights, resident streamed weights, cached prefixes,
+// Adjust keeps the device within the machine's limits. If usage exceeds the limit, tasks stall on memory, or the system
+// says that memory is short, it gives back in this order: room for pages of mapped weights, resident streamed weights, cached prefixes,
 // the retained memory of idle models, the contexts of background requests. If that is not enough, new
 // requests are refused until it is. When the cause has been absent for some readings, KV pools may grow
 // again. It returns the changes, one line each.
@@ -93,7 +95,8 @@ func (d *Device) Adjust(r Reading) (changes []string) {
 		r.Some, r.Full = 0, 0
 	}
 	over := d.budget.Over()
-	if over == 0 && r.Some < someStalls {
+	asked := r.Some >= someStalls || r.Short != platform.ShortNot
+	if over == 0 && !asked {
 		if d.calm++; d.calm < calmReadings {
 			return changes
 		}
@@ -109,16 +112,19 @@ func (d *Device) Adjust(r Reading) (changes []string) {
 	if over > 0 {
 		want = over + r.Limit/sparePart
 	}
-	if r.Some >= someStalls {
+	if asked {
 		want = max(want, r.Limit/stalledPart)
 	}
 	freed, steps := d.giveBack(want)
 	next := Tight
-	if d.budget.Over() > 0 || r.Full >= fullStalls {
+	if d.budget.Over() > 0 || r.Full >= fullStalls || r.Short == platform.ShortCritical {
 		next = Critical
 	}
 	if freed > 0 || next != d.Pressure() {
 		cause := fmt.Sprintf("tasks waited for memory %.0f %% of the time", 100*r.Some)
+		if r.Short != platform.ShortNot {
+			cause = platform.Name + " says so"
+		}
 		if over > 0 {
 			cause = fmt.Sprintf("%s more than the limit of %s were taken", mem.FormatBytes(over), mem.FormatBytes(r.Limit))
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/quern-llm/quern/go/machine"
 	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/platform"
 	"github.com/quern-llm/quern/go/sched"
 )
 
@@ -312,6 +313,36 @@ func TestWatchPressure(t *testing.T) {
 	}
 	if f.device.Pressure() != Calm || f.e.kv.Limit() != most {
 		t.Errorf("afterwards: pressure %v, a pool of %d bytes", f.device.Pressure(), f.e.kv.Limit())
+	}
+}
+
+// A system that says itself that memory is short is heeded, with all of the limit free, and as soon as it says no more it is
+// calm after some readings.
+func TestSystemSaysShort(t *testing.T) {
+	f := follow(t, 12, Config{Sequences: 2, Ctx: 128})
+	most := f.e.kv.Limit()
+	reading := Reading{Limit: 1 << 30, Reason: "a test"}
+	f.device.Adjust(reading)
+	for short, want := range map[platform.Short]Pressure{platform.ShortWarning: Tight, platform.ShortCritical: Critical} {
+		reading.Short = short
+		lines := strings.Join(f.device.Adjust(reading), "\n")
+		if f.device.Pressure() != want || !strings.Contains(lines, "memory is short, as "+platform.Name+" says so") ||
+			strings.Contains(lines, "refused") != (want == Critical) {
+			t.Errorf("%d: pressure %v, want %v: %q", short, f.device.Pressure(), want, lines)
+		}
+		if f.e.kv.Limit() >= most {
+			t.Errorf("%d: the pool keeps %d bytes", short, most)
+		}
+		reading.Short = platform.ShortNot
+		for range calmReadings {
+			if f.device.Pressure() != want {
+				t.Errorf("%d: pressure %v before it is over", short, f.device.Pressure())
+			}
+			f.device.Adjust(reading)
+		}
+		if f.device.Pressure() != Calm || f.e.kv.Limit() != most {
+			t.Errorf("%d: afterwards pressure %v, a pool of %d bytes, want %d", short, f.device.Pressure(), f.e.kv.Limit(), most)
+		}
 	}
 }
 

@@ -66,7 +66,7 @@ func (w *watcher) read(now time.Time) {
 	p := w.Machine.Pressure()
 	passed := max(now.Sub(w.at), time.Millisecond)
 	part := func(now, before time.Duration) float64 { return max(now-before, 0).Seconds() / passed.Seconds() }
-	r := Reading{Some: part(p.MemorySome, w.last.MemorySome), Full: part(p.MemoryFull, w.last.MemoryFull)}
+	r := Reading{Some: part(p.MemorySome, w.last.MemorySome), Full: part(p.MemoryFull, w.last.MemoryFull), Short: w.Machine.Short}
 	r.Limit, r.Reason = Limit(w.Machine, w.Memory)
 	for _, line := range w.device.Adjust(r) {
 		w.Log(line)

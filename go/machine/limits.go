@@ -79,7 +79,7 @@ func (t tree) limits() (l Limits) {
 
 // limitsOf returns what the system says by calls.
 func limitsOf(m platform.Memories) Limits {
-	l := Limits{MemTotal: m.Total, MemAvailable: m.Available, MemOwn: m.Own, SwapTotal: m.Swap}
+	l := Limits{MemTotal: m.Total, MemAvailable: m.Available, MemOwn: m.Own, SwapTotal: m.Swap, Short: m.Short}
 	for _, limit := range m.Limits {
 		l.MemLimits = append(l.MemLimits, MemLimit{Bytes: limit.Bytes, Used: limit.Used, Kind: limit.Kind})
 	}

@@ -56,12 +56,13 @@ type Machine struct {
 type Limits struct {
 	Quotas []Quota // of CPU time, from the process's own group upwards
 
-	MemTotal     uint64     // bytes; 0 when unknown
-	MemAvailable uint64     // bytes available without swapping; 0 if unknown
-	MemOwn       uint64     // bytes of this process that only swapping could free
-	SwapTotal    uint64     // bytes; 0 when there is none
-	MemLimits    []MemLimit // of control groups, from the process's own group upwards
-	SwapLimits   []MemLimit // the same, of swap
+	MemTotal     uint64         // bytes; 0 when unknown
+	MemAvailable uint64         // bytes available without swapping; 0 if unknown
+	MemOwn       uint64         // bytes of this process that only swapping could free
+	SwapTotal    uint64         // bytes; 0 when there is none
+	MemLimits    []MemLimit     // of control groups, from the process's own group upwards
+	SwapLimits   []MemLimit     // the same, of swap
+	Short        platform.Short // what the system itself says of how short memory is
 }
 
 // THP is the policy for transparent huge pages, in the kernel's words: always,

@@ -23,7 +23,17 @@ type Memories struct {
 	Total, Available, Own, Swap uint64
 	Limits                      []MemoryLimit
 	CPUs                        float64 // time that the process may use, as a number of CPUs; 0: all
+	Short                       Short
 }
+
+// Short is what the system itself says of how short memory is, where it does.
+type Short int
+
+const (
+	ShortNot      Short = iota // or it does not say
+	ShortWarning               // programs are asked to give back what they can do without
+	ShortCritical              // it is about to end programs
+)
 
 // A MemoryLimit is a limit of this process.
 type MemoryLimit struct {

@@ -1,7 +1,7 @@
 package platform
 
 import (
-	"errors"
+	"fmt"
 	"io/fs"
 
 	"golang.org/x/sys/unix"
@@ -18,8 +18,13 @@ func Affinity() []int { return nil }
 // A Thread is a thread of the operating system. macOS keeps none on a CPU.
 type Thread struct{}
 
-// ThisThread returns the calling thread.
-func ThisThread() *Thread { return &Thread{} }
+// ThisThread returns the calling thread. From now on macOS takes its work for what somebody waits for, and so prefers the fast
+// cores for it; the threads of the C library have the same class.
+func ThisThread() *Thread {
+	const userInitiated = 0x19 // of sys/qos.h; failure costs only speed
+	_, _, _ = syscall_syscall(pthread_set_qos_class_self_np_trampoline_addr, userInitiated, 0, 0)
+	return &Thread{}
+}
 
 // KeepOn would let the thread run on these CPUs only: affinity determines only the speed.
 func (t *Thread) KeepOn([]int) {}
@@ -27,38 +32,27 @@ func (t *Thread) KeepOn([]int) {}
 // CurrentCPU returns the CPU that the calling thread runs on, which macOS does not tell.
 func CurrentCPU() (int, error) { return 0, unsupported("call that tells a thread its CPU") }
 
-// Computer describes the machine.
-func Computer() (*Hardware, error) {
-	h := &Hardware{Memories: MemoryNow()}
-	h.Model, _ = unix.Sysctl("machdep.cpu.brand_string")
-	threads, err := unix.SysctlUint32("hw.logicalcpu")
+// system is the sysctl of this machine.
+func system(name string) (uint64, error) {
+	b, err := unix.SysctlRaw(name)
 	if err != nil {
-		return nil, err
+		return 0, fmt.Errorf("sysctl %s: %w", name, err)
 	}
-	cores, err := unix.SysctlUint32("hw.physicalcpu")
-	if err != nil || cores == 0 || cores > threads || threads > MaxCPU {
-		return nil, errors.New("sysctl hw.physicalcpu says nothing of use")
-	}
-	fast, err := unix.SysctlUint32("hw.perflevel0.physicalcpu") // of Apple's processors; the fastest cores are level 0
-	if err != nil {
-		fast = cores
-	}
-	for id := range int(threads) {
-		c := CPU{ID: id, Core: id * int(cores) / int(threads), Allowed: true}
-		if c.Core < int(fast) {
-			c.Class = 1
-		}
-		h.CPUs = append(h.CPUs, c)
-	}
-	return h, nil
+	return macNumber(b)
 }
 
-// MemoryNow is what Computer returns, of what changes. What is available is by the kernel's own measure of pressure.
-func MemoryNow() (m Memories) {
-	m.Total, _ = unix.SysctlUint64("hw.memsize")
-	if percent, err := unix.SysctlUint32("kern.memorystatus_level"); err == nil && percent <= 100 {
-		m.Available = m.Total / 100 * uint64(percent)
-	}
+// Computer describes the machine.
+func Computer() (h *Hardware, err error) {
+	h = &Hardware{Memories: MemoryNow()}
+	h.Model, _ = unix.Sysctl("machdep.cpu.brand_string")
+	h.CPUs, err = macCPUs(system)
+	return h, err
+}
+
+// MemoryNow is what Computer returns, of what changes.
+func MemoryNow() Memories {
+	m := macMemory(system)
+	m.Own = Memory().Anonymous
 	return m
 }
 

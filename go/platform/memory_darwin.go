@@ -1,6 +1,7 @@
 package platform
 
 import (
+	"os"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -41,11 +42,15 @@ func Place([]byte, Policy, []int) error { return unsupported("NUMA nodes") }
 // BoundNodes returns the nodes that the process's memory is bound to: never any.
 func BoundNodes() []int { return nil }
 
-// Memory returns what this process has in memory: macOS tells a process the peak.
-func Memory() Resident {
-	var u unix.Rusage
-	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
-		return Resident{}
+// Memory returns what this process has in memory.
+func Memory() (r Resident) {
+	var u macUsage
+	if _, _, errno := syscall_syscall(proc_pid_rusage_trampoline_addr, uintptr(os.Getpid()), 0, uintptr(unsafe.Pointer(&u))); errno == 0 {
+		r.All, r.Anonymous = u.Resident, u.Footprint
 	}
-	return Resident{Peak: uint64(u.Maxrss)}
+	var peak unix.Rusage
+	if unix.Getrusage(unix.RUSAGE_SELF, &peak) == nil {
+		r.Peak = uint64(peak.Maxrss)
+	}
+	return r
 }

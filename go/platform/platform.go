@@ -14,6 +14,8 @@
 //	locks of files         flock              flock              LockFileEx, of a byte past the end
 //	threads on CPUs        affinity           no                 group affinity
 //	limits of memory       control groups     what is installed  job objects
+//	shortage of memory     stalls (PSI)       the kernel's level no
+//	threads on fast cores  affinity           a class of QoS     group affinity
 //	a port of several      SO_REUSEPORT       SO_REUSEPORT       no
 //	sockets handed over    LISTEN_FDS         LISTEN_FDS         no
 package platform
