@@ -28,21 +28,21 @@ INTS_DOT(ints_dot8, dot8)
 
 #include "tmpl/matmul_int.h"
 
-/* 16 independent sdot: as many as four pipes with a latency of 4 take. */
+/* 24 independent sdot: as many as six pipes with a latency of 4 take. */
 static void int8_rounds_dotprod(int64_t n)
 {
-	int32x4_t a[16];
+	int32x4_t a[24];
 	int32_t sink[4];
 
-#pragma GCC unroll 16
-	for (int j = 0; j < 16; j++)
+#pragma GCC unroll 24
+	for (int j = 0; j < 24; j++)
 		a[j] = vdupq_n_s32(j);
 	for (int64_t i = 0; i < n; i++)
-#pragma GCC unroll 16
-		for (int j = 0; j < 16; j++)
+#pragma GCC unroll 24
+		for (int j = 0; j < 24; j++)
 			__asm__ volatile("sdot %0.4s, %0.16b, %0.16b" : "+w"(a[j]));
-#pragma GCC unroll 16
-	for (int j = 0; j < 16; j++) {
+#pragma GCC unroll 24
+	for (int j = 0; j < 24; j++) {
 		vst1q_s32(sink, a[j]);
 		__asm__ volatile("" : : "m"(sink));
 	}
@@ -52,7 +52,7 @@ void mm_init_dotprod(struct kernels *k)
 {
 	mm_fill_dotprod(k);
 	k->int8_rounds = int8_rounds_dotprod;
-	k->int8_per_round = 16 * 16;
+	k->int8_per_round = 24 * 16;
 }
 
 #include "flags_end.h"

@@ -82,21 +82,21 @@ static inline dots ints_dot8(dots acc, words a, acts x) { return ints_dot(acc, a
 
 #include "arm/many_i8mm.h"
 
-/* 16 independent usmmla: as many as four pipes with a latency of 4 take. */
+/* 24 independent usmmla: as many as six pipes with a latency of 4 take. */
 static void int8_rounds_i8mm(int64_t n)
 {
-	int32x4_t a[16];
+	int32x4_t a[24];
 	int32_t sink[4];
 
-#pragma GCC unroll 16
-	for (int j = 0; j < 16; j++)
+#pragma GCC unroll 24
+	for (int j = 0; j < 24; j++)
 		a[j] = vdupq_n_s32(j);
 	for (int64_t i = 0; i < n; i++)
-#pragma GCC unroll 16
-		for (int j = 0; j < 16; j++)
+#pragma GCC unroll 24
+		for (int j = 0; j < 24; j++)
 			__asm__ volatile("usmmla %0.4s, %0.16b, %0.16b" : "+w"(a[j]));
-#pragma GCC unroll 16
-	for (int j = 0; j < 16; j++) {
+#pragma GCC unroll 24
+	for (int j = 0; j < 24; j++) {
 		vst1q_s32(sink, a[j]);
 		__asm__ volatile("" : : "m"(sink));
 	}
@@ -107,7 +107,7 @@ void mm_init_i8mm(struct kernels *k)
 	mm_fill_i8mm(k);
 	many_fill(k);
 	k->int8_rounds = int8_rounds_i8mm;
-	k->int8_per_round = 16 * 32;
+	k->int8_per_round = 24 * 32;
 }
 
 #include "flags_end.h"

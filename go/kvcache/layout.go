@@ -14,6 +14,8 @@ package kvcache
 import (
 	"math/bits"
 	"slices"
+
+	"github.com/quern-llm/quern/go/platform"
 )
 
 // BlockTokens is the number of positions in a block.
@@ -39,8 +41,8 @@ type Group struct {
 // A Layout is the groups of a model. It determines the memory of a sequence.
 type Layout []Group
 
-// page is the smallest page size of the operating system.
-const page = 4096
+// page is the size of the pages that the system gives and takes.
+var page = platform.PageSize
 
 // NewLayout returns the layout of these groups. If there are several, their units are rounded up to whole
 // pages, so that memory freed by one group can be used by another.

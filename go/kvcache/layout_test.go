@@ -123,12 +123,18 @@ func TestMostIsEnough(t *testing.T) {
 	}
 }
 
+// The tests of this package are about units of one page of 4 KiB and some, whatever the system's pages are.
+func init() { page = 4096 }
+
 // Units of several groups are whole pages; of one group they are as they are.
 func TestUnitsArePages(t *testing.T) {
-	for _, c := range []struct{ bytes, want int }{{1, 4096}, {4095, 4096}, {4096, 4096}, {4097, 8192}} {
-		l := NewLayout(Group{Bytes: c.bytes}, Group{Bytes: 4096})
-		if l[0].Bytes != c.want || l.Copy() != uint64(c.want)+4096 {
-			t.Errorf("a unit of %d bytes beside others takes %d, want %d", c.bytes, l[0].Bytes, c.want)
+	defer func(was int) { page = was }(page)
+	for _, page = range []int{4 << 10, 16 << 10, 64 << 10} {
+		for _, c := range []struct{ bytes, want int }{{1, page}, {page - 1, page}, {page, page}, {page + 1, 2 * page}} {
+			l := NewLayout(Group{Bytes: c.bytes}, Group{Bytes: 4096})
+			if l[0].Bytes != c.want || l.Copy() != uint64(c.want+page) {
+				t.Errorf("a unit of %d bytes beside others takes %d, want %d", c.bytes, l[0].Bytes, c.want)
+			}
 		}
 	}
 	if l := NewLayout(Group{Bytes: 100}); l[0].Bytes != 100 {

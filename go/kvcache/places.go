@@ -1,10 +1,6 @@
 package kvcache
 
-import (
-	"os"
-
-	"github.com/quern-llm/quern/go/mem"
-)
+import "github.com/quern-llm/quern/go/mem"
 
 // Units is the memory of a group, as kernel.Units describes it.
 type Units struct {
@@ -62,7 +58,7 @@ func (g *units) divide(places int, layers []int) *divided {
 	for _, n := range layers {
 		d.bytes += n
 	}
-	d.each = roundUp(d.bytes/places, os.Getpagesize())
+	d.each = roundUp(d.bytes/places, page)
 	d.stride = roundUp(g.most*d.each, mem.HugePage)
 	return d
 }

@@ -14,6 +14,7 @@ type cpuinfo struct {
 	model string
 	flags []string
 	cores map[int]coreKey // by processor
+	parts map[int]part    // of Arm, by processor
 }
 
 // A coreKey identifies a core by the numbers of its socket and core.
@@ -22,8 +23,7 @@ type coreKey struct {
 }
 
 func (t tree) cpuinfo() cpuinfo {
-	info := cpuinfo{cores: map[int]coreKey{}}
-	var implementer, part string
+	info := cpuinfo{cores: map[int]coreKey{}, parts: map[int]part{}}
 	id := -1
 	for line := range strings.Lines(t.text("proc/cpuinfo")) {
 		key, value, _ := strings.Cut(line, ":")
@@ -48,20 +48,25 @@ func (t tree) cpuinfo() cpuinfo {
 				c.core = number
 				info.cores[id] = c
 			}
-		case "model name":
+		case "model name", "uarch": // the latter of RISC-V
 			info.model = cmp.Or(info.model, value)
-		case "flags", "Features": // x86 and Arm
+		case "flags", "Features", "isa": // x86, Arm, RISC-V
 			if info.flags == nil {
 				info.flags = strings.Fields(value)
 			}
-		case "CPU implementer":
-			implementer = cmp.Or(implementer, value)
-		case "CPU part":
-			part = cmp.Or(part, value)
+		case "CPU implementer", "CPU part":
+			n, err := strconv.ParseUint(value, 0, 16)
+			if _, ok := info.cores[id]; !ok || err != nil {
+				continue
+			}
+			p := info.parts[id]
+			if strings.HasPrefix(line, "CPU part") {
+				p.number = int(n)
+			} else {
+				p.implementer = int(n)
+			}
+			info.parts[id] = p
 		}
-	}
-	if info.model == "" && implementer != "" {
-		info.model = fmt.Sprintf("Arm implementer %s part %s", implementer, part)
 	}
 	return info
 }
@@ -114,6 +119,7 @@ func (t tree) cpus(info cpuinfo, allowed []int, nodes []Node) []CPU {
 			Allowed: allowed == nil || slices.Contains(allowed, id),
 		})
 	}
+	t.classify(cpus, info.parts)
 	return cpus
 }
 
@@ -129,8 +135,8 @@ func (m *Machine) Cores() int {
 	return len(seen)
 }
 
-// fastest returns how many physical cores of the fastest class the affinity mask reaches.
-func (m *Machine) fastest() int {
+// Fastest returns how many physical cores of the fastest class the affinity mask reaches.
+func (m *Machine) Fastest() int {
 	best, seen := math.MinInt, map[int]bool{}
 	for _, c := range m.CPUs {
 		if c.Allowed && c.Class > best {
@@ -147,7 +153,7 @@ func (m *Machine) fastest() int {
 // affinity mask, without the slower ones of a processor that has two kinds, limited to the whole CPUs of the quota. The quota is rounded down
 // because workers meet at barriers: if one is throttled, all wait.
 func (m *Machine) Threads() int {
-	n := m.fastest()
+	n := m.Fastest()
 	if q, ok := m.Quota(); ok && q.CPUs < float64(n) {
 		n = int(math.Floor(q.CPUs))
 	}
@@ -168,18 +174,19 @@ func (m *Machine) WorkerCPUs(n int) []int {
 }
 
 func pick(cpus []CPU, n int) []int {
-	type place struct{ thread, slow, node, id int }
+	type place struct{ thread, slow, node, weak, id int }
 	threads := map[int]int{} // seen so far, by core
 	var places []place
 	for _, c := range cpus {
-		places = append(places, place{threads[c.Core], -c.Class, c.Node, c.ID})
+		places = append(places, place{threads[c.Core], -c.Class, c.Node, -c.Capacity, c.ID})
 		threads[c.Core]++
 	}
 	if n <= 0 || n > len(places) {
 		return nil
 	}
 	slices.SortFunc(places, func(a, b place) int {
-		return cmp.Or(cmp.Compare(a.thread, b.thread), cmp.Compare(a.slow, b.slow), cmp.Compare(a.node, b.node), cmp.Compare(a.id, b.id))
+		return cmp.Or(cmp.Compare(a.thread, b.thread), cmp.Compare(a.slow, b.slow), cmp.Compare(a.node, b.node),
+			cmp.Compare(a.weak, b.weak), cmp.Compare(a.id, b.id))
 	})
 	ids := make([]int, n)
 	for i := range ids {

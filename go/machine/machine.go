@@ -9,6 +9,7 @@
 package machine
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -26,6 +27,9 @@ type CPU struct {
 	Node    int  // the NUMA node
 	Allowed bool // whether the affinity mask lets this process run there
 	Class   int  // of speed: cores of the largest are the fastest; the same for all where the system does not say
+
+	Kind     string // of an Arm core, as its maker calls it; empty: not known, or not Arm
+	Capacity int    // of the core, where the fastest has 1024; 0: the system does not say
 }
 
 // A Machine is a snapshot. It does not change afterwards; Again takes another.
@@ -33,6 +37,7 @@ type Machine struct {
 	Arch  string   // as Go names it: amd64, arm64
 	Model string   // of the processor; empty if unknown
 	Flags []string // the instruction sets that the kernel lists
+	SVE   int      // bits of a vector of Arm's SVE; 0: there is none
 
 	CPUs  []CPU  // online, in order of ID
 	Nodes []Node // online, in order of ID; nil if the kernel does not say
@@ -72,6 +77,11 @@ type THP struct {
 	Defrag  string
 }
 
+// HugePages reports whether memory is asked for on huge pages: the kernel has them, and of a size that a part of a model fills.
+func (m *Machine) HugePages() bool {
+	return (m.THP.Enabled == "always" || m.THP.Enabled == "madvise") && m.HugePageSize <= platform.MaxHugePage
+}
+
 // Read reads the properties of this machine.
 func Read() (*Machine, error) {
 	h, err := platform.Computer()
@@ -83,6 +93,7 @@ func Read() (*Machine, error) {
 	}
 	m, err := ReadFS(os.DirFS("/"), platform.Affinity())
 	if err == nil {
+		m.SVE = platform.SVEBits()
 		m.bind(platform.BoundNodes())
 	}
 	return m, err
@@ -112,6 +123,7 @@ func ReadFS(root fs.FS, allowed []int) (*Machine, error) {
 	m.Model, m.Flags = info.model, info.flags
 	m.Nodes = t.nodeList()
 	m.CPUs = t.cpus(info, allowed, m.Nodes)
+	m.Model = cmp.Or(m.Model, m.kinds())
 	if len(m.CPUs) == 0 {
 		return nil, errors.New("machine: neither /proc/cpuinfo nor /sys/devices/system/cpu can be read; mount /proc")
 	}

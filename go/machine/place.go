@@ -98,7 +98,7 @@ func (m *Machine) Place(n int) Placement {
 	if p.Places != nil && cpus != nil {
 		cpus = m.pickIn(p.Places)
 	}
-	switch cores := m.fastest(); {
+	switch cores := m.Fastest(); {
 	case m.unkept:
 		p.Why = platform.Name + " keeps no thread on a CPU"
 	case cpus == nil:
@@ -109,6 +109,8 @@ func (m *Machine) Place(n int) Placement {
 		p.Why = "to the requested CPUs"
 	case n < cores:
 		p.Why = fmt.Sprintf("fewer threads than the %d cores, which other processes may use", cores)
+	case cores < m.Cores() && n <= cores:
+		p.Why = "one on each of the fast cores"
 	default:
 		p.Why = "one on each core"
 	}
@@ -119,7 +121,7 @@ func (m *Machine) Place(n int) Placement {
 		p.Why += fmt.Sprintf("; this machine has %d NUMA nodes, and threads are spread over %d at most: give --numa off, or the "+
 			"CPUs of some of them", nodes, MaxPlaces)
 	}
-	if cpus != nil && m.Pinning != PinNever && (m.Pinning == PinAlways || m.restricted || n >= m.fastest()) {
+	if cpus != nil && m.Pinning != PinNever && (m.Pinning == PinAlways || m.restricted || n >= m.Fastest()) {
 		p.CPUs = cpus
 	} else if m.restricted || m.isolated {
 		for _, c := range m.CPUs {

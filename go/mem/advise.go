@@ -108,7 +108,7 @@ func (r *Region) advise(off, n int, advice func([]byte) error) error {
 	if err := r.check(off, n); err != nil {
 		return err
 	}
-	page := int(pageSize)
+	page := platform.PageSize
 	if from := off / page * page; r.file && off+n > from {
 		return advice(r.b[from : off+n])
 	}
@@ -121,14 +121,14 @@ func (r *Region) Present(off, n int) bool {
 	if r.check(off, n) != nil || n == 0 || !r.file || r.static {
 		return true
 	}
-	page := int(pageSize)
+	page := platform.PageSize
 	from := off / page * page
 	return platform.Present(r.b[from : off+n])
 }
 
 // Huge asks for huge pages in [off, off+n) of an allocated region, where whole ones fit.
 func (r *Region) Huge(off, n int) error {
-	if r.check(off, n) != nil || off%int(pageSize) != 0 {
+	if r.check(off, n) != nil || off%platform.PageSize != 0 {
 		return fmt.Errorf("mem: [%d,+%d) is outside a region of %d bytes, or not of whole pages", off, n, len(r.b))
 	}
 	platform.HugePages(r.b[off:off+n], true)

@@ -57,5 +57,6 @@ func (r *Region) around(off, n int) (from, to int, err error) {
 	if err := r.check(off, n); err != nil {
 		return 0, 0, err
 	}
-	return off / int(pageSize) * int(pageSize), min(int(roundUp(uint64(off+n), pageSize)), len(r.b)), nil
+	page := platform.PageSize
+	return off / page * page, min(int(roundUp(uint64(off+n), uint64(page))), len(r.b)), nil
 }

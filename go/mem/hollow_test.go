@@ -3,11 +3,13 @@ package mem
 import (
 	"runtime/debug"
 	"testing"
+
+	"github.com/quern-llm/quern/go/platform"
 )
 
 // Bytes of a hollow region are there once they are filled, until they are emptied: whole pages, since neighbours stay.
 func TestHollow(t *testing.T) {
-	page := int(pageSize)
+	page := platform.PageSize
 	r, err := Hollow(uint64(8*page+5), "a test")
 	if err != nil {
 		t.Fatal(err)

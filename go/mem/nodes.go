@@ -35,11 +35,11 @@ func (r *Region) Interleave(nodes []int) error {
 // what a user is to be told.
 func MayPlace(nodes []int) error {
 	for _, node := range nodes {
-		r, err := Alloc(uint64(pageSize), "a test of memory policies")
+		r, err := Alloc(uint64(platform.PageSize), "a test of memory policies")
 		if err != nil {
 			return err
 		}
-		err = r.Place(0, int(pageSize), node)
+		err = r.Place(0, platform.PageSize, node)
 		r.Close()
 		if err != nil {
 			return fmt.Errorf("this process may not place memory on NUMA node %d: %w; a container may need the capability SYS_NICE", node, err)

@@ -191,8 +191,6 @@ func (r *Region) Close() error {
 	return err
 }
 
-var pageSize = uint64(os.Getpagesize())
-
 func roundUp(n, to uint64) uint64 { return (n + to - 1) / to * to }
 
 // check returns an error unless [off, off+n) is in the region.
@@ -206,8 +204,8 @@ func (r *Region) check(off, n int) error {
 // pages returns the bounds of the whole pages within [off, off+n); there are none where from is not before to. A page that reaches
 // over either end may hold a neighbor still in use; the last page of the region has no neighbor after it.
 func (r *Region) pages(off, n int) (from, to int) {
-	page := int(pageSize)
-	from, to = int(roundUp(uint64(off), pageSize)), (off+n)/page*page
+	page := platform.PageSize
+	from, to = int(roundUp(uint64(off), uint64(page))), (off+n)/page*page
 	if off+n == len(r.b) {
 		to = len(r.b)
 	}

@@ -37,7 +37,7 @@ func TestAllocTrims(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return n * pageSize
+		return n * uint64(os.Getpagesize())
 	}
 	before := size()
 	const n = 100

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/quern-llm/quern/go/platform"
 )
 
 // file writes a file of n bytes, each different from its neighbours.
@@ -275,12 +277,12 @@ func TestStatic(t *testing.T) {
 
 // Discarded pages read as zeros, and those that are not whole stay.
 func TestDiscard(t *testing.T) {
-	r, err := Alloc(8*pageSize, "test")
+	r, err := Alloc(8*uint64(platform.PageSize), "test")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	b, page := r.Bytes(), int(pageSize)
+	b, page := r.Bytes(), platform.PageSize
 	for i := range b {
 		b[i] = 1
 	}

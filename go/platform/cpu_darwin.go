@@ -49,6 +49,9 @@ func Computer() (h *Hardware, err error) {
 	return h, err
 }
 
+// SVEBits returns the bits of a vector of Arm's SVE; 0: there is none, or the system does not say.
+func SVEBits() int { return 0 }
+
 // MemoryNow is what Computer returns, of what changes.
 func MemoryNow() Memories {
 	m := macMemory(system)

@@ -70,6 +70,15 @@ func CurrentCPU() (int, error) {
 	return int(cpu), nil
 }
 
+// SVEBits returns the bits of a vector of Arm's SVE; 0: there is none.
+func SVEBits() int {
+	n, err := unix.PrctlRetInt(unix.PR_SVE_GET_VL, 0, 0, 0, 0)
+	if err != nil {
+		return 0
+	}
+	return 8 * (n & unix.PR_SVE_VL_LEN_MASK)
+}
+
 // Computer describes the machine; nil: the system tells of it in files of /proc and /sys.
 func Computer() (*Hardware, error) { return nil, nil }
 

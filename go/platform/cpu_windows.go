@@ -219,6 +219,9 @@ func masked(r []byte, at int) []int {
 func word16(b []byte) uint16 { return uint16(b[0]) | uint16(b[1])<<8 }
 func word32(b []byte) uint32 { return uint32(word16(b)) | uint32(word16(b[2:]))<<16 }
 
+// SVEBits returns the bits of a vector of Arm's SVE; 0: there is none, or the system does not say.
+func SVEBits() int { return 0 }
+
 // MemoryNow is what Computer returns, of what changes. Limits are those of the job object that the process is in: containers
 // and services have one.
 func MemoryNow() (m Memories) {

@@ -24,13 +24,21 @@ type Resident struct {
 	Peak      uint64 // of All, so far
 }
 
+// MaxHugePage is the size of huge pages up to which they are asked for: beside pages of 64 KiB the kernel's have 512 MiB, and
+// memory of which little is used would take as much.
+const MaxHugePage = 32 << 20
+
+// PageSize is the size of the pages by which memory is given, protected and given back: of Arm's systems 4, 16 or 64 KiB. Tests
+// set a larger one, since whatever is right for that is right for the system's.
+var PageSize = os.Getpagesize()
+
 func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
 
 func roundUp(n, to uint64) uint64 { return (n + to - 1) / to * to }
 
 // touch writes to each page without changing it, even while others write.
 func touch(b []byte) {
-	for i := 0; i+4 <= len(b); i += os.Getpagesize() {
+	for i := 0; i+4 <= len(b); i += PageSize {
 		atomic.AddUint32((*uint32)(unsafe.Pointer(&b[i])), 0)
 	}
 }

@@ -6,17 +6,27 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
 // Discard gives the memory of whole pages back. They read as zeros, and have memory again when they are written.
-func Discard(b []byte) error { return unix.Madvise(b, unix.MADV_DONTNEED) }
+func Discard(b []byte) error {
+	b, err := paged(b)
+	if err != nil {
+		return err
+	}
+	return unix.Madvise(b, unix.MADV_DONTNEED)
+}
 
 // Move moves the pages of from to the addresses of to, of the same length, whose pages are freed. What was moved reads as
 // zeros at its old place. It needs Linux 5.7, and fails without changes.
 func Move(to, from []byte) error {
+	if (uint64(address(to))|uint64(address(from))|uint64(len(from)))%uint64(PageSize) != 0 {
+		return unix.EINVAL
+	}
 	const flags = unix.MREMAP_MAYMOVE | unix.MREMAP_FIXED | unix.MREMAP_DONTUNMAP
 	_, _, errno := unix.Syscall6(unix.SYS_MREMAP, uintptr(unsafe.Pointer(&from[0])), uintptr(len(from)), uintptr(len(from)), flags, uintptr(unsafe.Pointer(&to[0])), 0)
 	if errno != 0 {
@@ -28,9 +38,19 @@ func Move(to, from []byte) error {
 // Cold says that pages of a mapped file are not needed soon, and are reclaimed first (MADV_COLD).
 func Cold(b []byte) { _ = unix.Madvise(b, unix.MADV_COLD) } // before Linux 5.4 the kernel finds out by itself
 
+// tooHuge reports whether the kernel's huge pages are larger than MaxHugePage.
+var tooHuge = sync.OnceValue(func() bool {
+	b, _ := os.ReadFile("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size")
+	n, err := strconv.ParseUint(strings.TrimSpace(string(b)), 10, 64)
+	return err == nil && n > MaxHugePage
+})
+
 // HugePages asks for huge pages in whole pages of memory, or for none.
 func HugePages(b []byte, wanted bool) {
 	advice := unix.MADV_NOHUGEPAGE
+	if wanted && tooHuge() {
+		return // with "always" the kernel gives them all the same
+	}
 	if wanted {
 		advice = unix.MADV_HUGEPAGE
 	}
@@ -39,7 +59,7 @@ func HugePages(b []byte, wanted bool) {
 
 // Present reports whether whole pages of a mapped file are in the page cache, and true where the system does not say.
 func Present(b []byte) bool {
-	page := os.Getpagesize()
+	page := os.Getpagesize() // the kernel's own
 	pages := make([]byte, (len(b)+page-1)/page)
 	_, _, errno := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), uintptr(unsafe.Pointer(&pages[0])))
 	return errno != 0 || !slices.ContainsFunc(pages, func(p byte) bool { return p&1 == 0 })

@@ -18,7 +18,7 @@ func Allocate(n, align uint64) ([]byte, error) { return anonymous(n, align, 0) }
 func Reserve(n, align uint64) ([]byte, error) { return anonymous(n, align, unix.MAP_NORESERVE) }
 
 func anonymous(n, align uint64, flags int) ([]byte, error) {
-	page := uint64(os.Getpagesize())
+	page := uint64(PageSize)
 	// Map enough to hold n at any offset, then give back both ends.
 	whole, err := mmap(-1, roundUp(n, page)+align, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|flags)
 	if err != nil {
@@ -39,10 +39,27 @@ func Commit([]byte) error { return nil } // they are on first write
 func Decommit(b []byte) error { return Discard(b) }
 
 // Seal makes whole pages of a reservation, which have been decommitted, inaccessible: what touches them ends the program.
-func Seal(b []byte) error { return unix.Mprotect(b, unix.PROT_NONE) }
+func Seal(b []byte) error { return protect(b, unix.PROT_NONE) }
 
 // Unseal makes pages accessible again, which have been committed.
-func Unseal(b []byte) error { return unix.Mprotect(b, unix.PROT_READ|unix.PROT_WRITE) }
+func Unseal(b []byte) error { return protect(b, unix.PROT_READ|unix.PROT_WRITE) }
+
+func protect(b []byte, how int) error {
+	b, err := paged(b)
+	if err != nil {
+		return err
+	}
+	return unix.Mprotect(b, how)
+}
+
+// paged returns allocated memory to the end of its last page, as the kernel takes it, and its error where b does not begin on
+// a page: both follow from PageSize, which may be larger than the kernel's.
+func paged(b []byte) ([]byte, error) {
+	if uint64(address(b))%uint64(PageSize) != 0 {
+		return nil, unix.EINVAL
+	}
+	return unsafe.Slice(unsafe.SliceData(b), roundUp(uint64(len(b)), uint64(PageSize))), nil
+}
 
 // Free frees what Allocate or Reserve returned.
 func Free(b []byte) error { return munmap(b) }

@@ -1,6 +1,9 @@
 package stream
 
-import "github.com/quern-llm/quern/go/mem"
+import (
+	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/platform"
+)
 
 // bigBytes is the size from which a unit is placed on huge pages; it then takes up to one more than its bytes
 // fill.
@@ -16,10 +19,17 @@ type Range struct {
 	Summed bool
 }
 
-// cover returns the whole pages around the range, in the file and in the space.
+// cover returns the blocks around the range that are read, in the file and in the space.
 func (r Range) cover() (off int64, at, n int) {
 	before := r.At % Align
 	return r.Off - int64(before), r.At - before, (before + r.N + Align - 1) / Align * Align
+}
+
+// pages returns the pages around the range in the space.
+func (r Range) pages() (at, n int) {
+	page := platform.PageSize
+	at = r.At / page * page
+	return at, (r.At + r.N - at + page - 1) / page * page
 }
 
 // A Unit is read and evicted as a whole.
@@ -35,7 +45,7 @@ type Unit struct {
 func (u Unit) Bytes() uint64 {
 	n := 0
 	for _, r := range u.Ranges {
-		_, _, pages := r.cover()
+		_, pages := r.pages()
 		n += pages
 	}
 	return uint64(n)
@@ -96,7 +106,8 @@ func (l *Layout) place(p []Range) {
 		p[i].At = at
 		at += p[i].N
 	}
-	l.Bytes = (at + Align - 1) / Align * Align
+	page := platform.PageSize
+	l.Bytes = (at + page - 1) / page * page
 }
 
 func length(p []Range) int {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/quern-llm/quern/go/internal/panics"
 	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/platform"
 )
 
 // ErrSum reports a checksum mismatch.
@@ -486,16 +487,17 @@ func (s *Store) drop(i int) {
 		kept = u.pages[1]
 	}
 	for part, r := range u.Ranges {
-		_, at, n := r.cover()
+		at, n := r.pages()
 		if at < kept {
 			at, n = kept, n-(kept-at)
 		}
 		if u.Group != 0 { // pages at the ends may be a neighbour's as well
+			page := platform.PageSize
 			if s.uses(i, part, at) {
-				at, n = at+Align, n-Align
+				at, n = at+page, n-page
 			}
-			if n > 0 && s.uses(i, part, at+n-Align) {
-				n -= Align
+			if n > 0 && s.uses(i, part, at+n-page) {
+				n -= page
 			}
 		}
 		if n > 0 {
@@ -549,7 +551,7 @@ func (s *Store) uses(i, part, page int) bool {
 	for _, step := range []int{-1, 1} {
 		for k := i + step; k >= 0 && k < len(s.units) && s.units[k].Group == s.units[i].Group; k += step {
 			r := s.units[k].Ranges[part]
-			if r.At+r.N <= page || page+Align <= r.At {
+			if r.At+r.N <= page || page+platform.PageSize <= r.At {
 				break
 			}
 			if s.units[k].state != absent {

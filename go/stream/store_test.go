@@ -18,6 +18,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/quern-llm/quern/go/platform"
 )
 
 // A faulty file is bytes whose reads fail, or are short, as a test wants.
@@ -222,11 +224,12 @@ func TestDroppedPages(t *testing.T) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	used, there := make([]bool, l.Bytes/Align+1), 0
+	size := platform.PageSize
+	used, there := make([]bool, l.Bytes/size+1), 0
 	for _, u := range s.units {
 		for _, r := range u.Ranges {
-			_, at, n := r.cover()
-			for page := at / Align; page < (at+n)/Align; page++ {
+			at, n := r.pages()
+			for page := at / size; page < (at+n)/size; page++ {
 				used[page] = used[page] || u.state != absent
 			}
 		}
@@ -237,8 +240,8 @@ func TestDroppedPages(t *testing.T) {
 	if there == 0 || there == 24 {
 		t.Fatalf("%d experts are there", there)
 	}
-	for page := range l.Bytes / Align {
-		if b := s.Bytes()[page*Align:][:Align]; !used[page] && bytes.Count(b, []byte{0}) != Align {
+	for page := range l.Bytes / size {
+		if b := s.Bytes()[page*size:][:size]; !used[page] && bytes.Count(b, []byte{0}) != size {
 			t.Errorf("page %d is nobody's, and is there", page)
 		}
 	}
@@ -248,13 +251,14 @@ func TestDroppedPages(t *testing.T) {
 func resident(t *testing.T, s *Store) uint64 {
 	t.Helper()
 	b := s.Bytes()
-	pages := make([]byte, (len(b)+Align-1)/Align)
+	page := os.Getpagesize() // the kernel's own
+	pages := make([]byte, (len(b)+page-1)/page)
 	if _, _, errno := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), uintptr(unsafe.Pointer(&pages[0]))); errno != 0 {
 		t.Fatal(errno)
 	}
 	n := uint64(0)
 	for _, p := range pages {
-		n += uint64(p&1) * Align
+		n += uint64(p&1) * uint64(page)
 	}
 	return n
 }
@@ -384,8 +388,11 @@ func TestFaults(t *testing.T) {
 // those that were used.
 func TestGuess(t *testing.T) {
 	const nExperts = 16
-	f, l := layers(3, 64000, nExperts)
-	size := l.Units[1].Bytes()
+	f, l := layers(3, 64000*(platform.PageSize/Align), nExperts) // in pages always the same
+	size := uint64(0)                                            // of the largest
+	for _, u := range l.Units[1 : 1+nExperts] {
+		size = max(size, u.Bytes())
+	}
 	s := open_(t, f, l, Least(l.Units))
 	s.SetLimit(s.parts.ring + nExperts*size) // room for as many as a layer has
 	unit := func(il, e int) int { return il*(1+nExperts) + 1 + e }
@@ -443,7 +450,7 @@ func TestGuess(t *testing.T) {
 // What came is fresh once, what was spoilt is read again, and an ordered unit that passes through the ring is fresh each time.
 func TestFresh(t *testing.T) {
 	f, l := layers(5, 30000, 2)
-	s := open_(t, f, l, Least(l.Units)+60000)
+	s := open_(t, f, l, Least(l.Units)+l.Units[0].Bytes())
 	first, ring := 0, 12 // one that stays, and one that does not
 	for range 2 {
 		for i := range l.Units {

@@ -37,6 +37,17 @@ type cpuFacts struct {
 	Nodes    int    `json:"numa_nodes"` // that have CPUs
 	Affinity []int  `json:"affinity"`   // CPUs that this process may use
 	Reached  int    `json:"cores_in_affinity"`
+
+	Kinds    []kindFact `json:"kinds"`              // of cores, the fastest first; empty where the system does not tell them apart
+	Features []string   `json:"features,omitempty"` // of Arm, used or not
+	SVE      int        `json:"sve_bits,omitempty"`
+}
+
+type kindFact struct {
+	Kind     string `json:"kind"`
+	CPUs     []int  `json:"cpus"`
+	Capacity int    `json:"capacity,omitempty"` // of 1024, by the kernel's measure
+	Fast     bool   `json:"fast"`               // of the fastest class, which threads are put on
 }
 
 type nodeFact struct {
@@ -210,6 +221,11 @@ func diagnose(m *machine.Machine, isa kernel.ISA, limit uint64) diagnosis {
 		}
 	}
 	d.CPU.Cores, d.CPU.Sockets, d.CPU.Nodes = len(cores), len(sockets), len(nodes)
+	d.CPU.Kinds, d.CPU.Features, d.CPU.SVE = []kindFact{}, m.Features(), m.SVE
+	for i, c := range m.Clusters() {
+		fast := i == 0 || c.Class == m.Clusters()[0].Class
+		d.CPU.Kinds = append(d.CPU.Kinds, kindFact{c.Kind, c.CPUs, c.Capacity, fast})
+	}
 	d.Nodes = []nodeFact{}
 	for _, n := range m.Nodes {
 		own := nodeFact{Node: n.ID, CPUs: []int{}, Memory: n.Memory, Usable: n.Usable, Distance: n.Distance}
@@ -231,7 +247,7 @@ func diagnose(m *machine.Machine, isa kernel.ISA, limit uint64) diagnosis {
 func decide(m *machine.Machine, limit uint64) consequences {
 	c := consequences{
 		Threads:   m.Threads(),
-		HugePages: m.THP.Enabled == "always" || m.THP.Enabled == "madvise",
+		HugePages: m.HugePages(),
 	}
 	place := m.Place(c.Threads)
 	c.CPUs, c.PinReason, c.Nodes = place.CPUs, place.Why, place.Nodes()
@@ -242,6 +258,8 @@ func decide(m *machine.Machine, limit uint64) consequences {
 	switch q, limited := m.Quota(); {
 	case limited && q.CPUs < float64(m.Cores()):
 		c.ThreadReason = fmt.Sprintf("a CPU quota of %.2f pays for no more, %s", q.CPUs, q.File)
+	case m.Fastest() < m.Cores():
+		c.ThreadReason = fmt.Sprintf("one for each fast core; %d are slower", m.Cores()-m.Fastest())
 	case m.Cores() < len(m.CPUs):
 		c.ThreadReason = "one for each physical core that the affinity mask allows"
 	default:

@@ -24,11 +24,19 @@ func (d diagnosis) print(w io.Writer) error {
 	line("cpu", "%s (%s)", orUnknown(d.CPU.Model), d.CPU.Arch)
 	line("cores", "%s, %s, %s, %s", count(d.CPU.Cores, "physical core"), count(d.CPU.Logical, "hyperthread"),
 		count(d.CPU.Sockets, "socket"), count(d.CPU.Nodes, "NUMA node"))
+	if len(d.CPU.Kinds) > 1 {
+		for _, k := range d.CPU.Kinds {
+			line("kind of core", "%s", k.words())
+		}
+	}
 	line("affinity", "CPUs %s: %s", machine.Ranges(d.CPU.Affinity), count(d.CPU.Reached, "physical core"))
 	if len(d.Nodes) > 1 {
 		for _, n := range d.Nodes {
 			line(fmt.Sprintf("node %d", n.Node), "%s", n.words())
 		}
+	}
+	if len(d.CPU.Features) > 0 {
+		line("features", "%s", d.CPU.features())
 	}
 	line("instruction sets", "%s", d.ISA.Found)
 	line("in use", "%s", d.ISA.inUse())
@@ -85,6 +93,8 @@ func (d diagnosis) print(w io.Writer) error {
 	}
 	if d.WillDo.HugePages {
 		line("use huge pages", "yes, for weights and caches")
+	} else if d.HugePages.Bytes > platform.MaxHugePage {
+		line("use huge pages", "no: those of %s are too large", size(d.HugePages.Bytes))
 	} else {
 		line("use huge pages", "no: %s", platform.NoHugePages)
 	}
@@ -94,6 +104,26 @@ func (d diagnosis) print(w io.Writer) error {
 		d.Model.print(line)
 	}
 	return t.Flush()
+}
+
+func (k kindFact) words() string {
+	s := fmt.Sprintf("%s, CPUs %s", k.Kind, machine.Ranges(k.CPUs))
+	if k.Capacity > 0 {
+		s += fmt.Sprintf(", capacity %d", k.Capacity)
+	}
+	if !k.Fast {
+		s += ", slow"
+	}
+	return s
+}
+
+// features names what the processor has, and how long its vectors are.
+func (c cpuFacts) features() string {
+	s := strings.Join(c.Features, " ")
+	if c.SVE > 0 {
+		s += fmt.Sprintf("; vectors of SVE have %d bits", c.SVE)
+	}
+	return s
 }
 
 func (n nodeFact) words() string {

@@ -1,0 +1,10 @@
+package mem
+
+import (
+	"testing"
+
+	"github.com/quern-llm/quern/go/internal/testpage"
+)
+
+// Nothing assumes pages of 4 KiB.
+func TestPageSizes(t *testing.T) { testpage.Again(t, ".") }
