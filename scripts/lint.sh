@@ -31,7 +31,8 @@ stage "go mod tidy" go mod tidy -diff
 stage "go vet" scripts/go.sh vet ./...
 stage "staticcheck" scripts/go.sh run "$staticcheck" ./...
 stage "C form" c_form
-if unreachable=$(scripts/vulnerable.sh reach 2>&1); then
+# A database that is given has to be there.
+if unreachable=$(scripts/vulnerable.sh reach 2>&1) || [[ -n ${GOVULNDB:-} ]]; then
 	stage "known vulnerabilities" scripts/vulnerable.sh
 else
 	unable "known vulnerabilities" "${unreachable#vulnerable: }"

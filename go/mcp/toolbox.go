@@ -33,6 +33,7 @@ type Toolbox struct {
 	specs []json.RawMessage
 	bytes int                // of specs
 	whole bool               // all names have their server's before their own
+	names []string           // of all servers, also of those that cannot be used
 	offer map[string][]Offer // by the names of their servers
 }
 
@@ -65,8 +66,8 @@ func OpenAny(ctx context.Context, servers map[string]Server, version string, fai
 
 func open(ctx context.Context, servers map[string]Server, version string, failed func(error)) (*Toolbox, error) {
 	b := &Toolbox{tools: map[string]tool{}, offer: map[string][]Offer{},
-		whole: failed != nil && len(servers) > 1}
-	for _, name := range slices.Sorted(maps.Keys(servers)) {
+		whole: failed != nil && len(servers) > 1, names: slices.Sorted(maps.Keys(servers))}
+	for _, name := range b.names {
 		l := &link{server: servers[name], name: name, version: version, lock: make(chan struct{}, 1)}
 		b.links = append(b.links, l)
 		b.offer[name] = []Offer{}
@@ -125,6 +126,11 @@ func (b *Toolbox) take(l *link, t *sdk.Tool) error {
 	name := t.Name
 	if _, taken := b.tools[name]; taken || b.whole {
 		name = l.name + "_" + name
+	}
+	for _, other := range b.names { // which may have that tool too, and may be one that cannot be used now
+		if b.whole && len(other) > len(l.name) && strings.HasPrefix(name, other+"_") {
+			return fmt.Errorf("its tool %q has a name as those of the server %q, want another name of either server", t.Name, other)
+		}
 	}
 	if _, taken := b.tools[name]; taken {
 		return fmt.Errorf("a second tool with the name %q", name)

@@ -139,17 +139,23 @@ func parameters(params []answer.Param) []field.Schema {
 
 // responses are the possible responses of a route.
 func responses(r answer.Route) field.Schema {
-	content := field.Schema{"application/json": field.Schema{"schema": field.SchemaOf(r.Answer)}}
-	if r.Stream {
-		content["text/event-stream"] = field.Schema{"schema": field.Schema{"type": "string"}}
-	}
 	wrong := r.Speaks().ErrorSchema()
 	if r.Models {
 		wrong = field.Schema{"anyOf": []field.Schema{openai.Dialect{}.ErrorSchema(), anthropic.Dialect{}.ErrorSchema()}}
 	}
-	return field.Schema{
-		"200": field.Schema{"description": "The answer.", "content": content},
-		"default": field.Schema{"description": "What was wrong.",
-			"content": field.Schema{"application/json": field.Schema{"schema": wrong}}},
+	all := field.Schema{"default": field.Schema{"description": "What was wrong.",
+		"content": field.Schema{"application/json": field.Schema{"schema": wrong}}}}
+	content := field.Schema{}
+	if r.Answer != nil {
+		content["application/json"] = field.Schema{"schema": field.SchemaOf(r.Answer)}
 	}
+	if r.Stream {
+		content["text/event-stream"] = field.Schema{"schema": field.Schema{"type": "string"}}
+	}
+	if len(content) == 0 {
+		all["204"] = field.Schema{"description": "It is done."}
+	} else {
+		all["200"] = field.Schema{"description": "The answer.", "content": content}
+	}
+	return all
 }

@@ -164,10 +164,12 @@ func New(c Config) *Server {
 	}
 	s := &Server{c: c, models: models.New[ask.Model](c.Models),
 		host: &answer.Host{Running: answer.NewRunning(), Ping: c.Ping, Note: c.Note, Log: c.Log,
-			Gates: answer.NewGates(c.Device), Progress: c.Progress, Words: c.Words, Kept: c.Kept}}
+			Gates: answer.NewGates(c.Device), Progress: c.Progress, Words: c.Words, Kept: c.Kept,
+			Streams: answer.NewStreams(c.StoreBytes)}}
 	stored := history.New(c.StoreBytes, c.StoreTime)
 	if c.Device != nil {
-		s.counted = []func(){c.Device.Count("stored responses", stored.Size), c.Device.Count("grammars", s.grammarBytes)}
+		s.counted = []func(){c.Device.Count("stored responses", stored.Size), c.Device.Count("streams", s.host.Streams.Size),
+			c.Device.Count("grammars", s.grammarBytes)}
 	}
 	s.openAI = &openai.API{Host: s.host, Stored: stored, Batches: c.Batches, Endpoints: s.batchEndpoints,
 		Tools: c.MCP, Web: c.Web, Limits: openai.ToolLimits{Calls: c.ToolCalls, Time: c.ToolTime, Result: c.ToolResult}}
@@ -376,6 +378,7 @@ func (s *Server) serve(r answer.Route) gin.HandlerFunc {
 		r.Speaks().Begin(req)
 		req.TellQuota()
 		defer req.Made()
+		defer req.Finished()
 		b := batchOf(c.Request.Context())
 		if b != nil && b.barred {
 			b.over = true
@@ -408,6 +411,9 @@ func (s *Server) answer(req *answer.Request) (failed error) {
 			if err := req.ReceiveForm(); err != nil {
 				return err
 			}
+		}
+		if err := req.Detach(); err != nil {
+			return err
 		}
 		if s.list.Named() || s.c.Tune != nil {
 			req.Name = cmp.Or(field.TextOf(req.Peek("model")), req.Name)
@@ -454,6 +460,7 @@ func (s *Server) answer(req *answer.Request) (failed error) {
 		return err
 	}
 	defer req.Lease.Release()
+	req.Ready()
 	if req.Adapter, err = meant.Adapted(req.Lease.Model); err != nil { // of the model that is there now
 		return err
 	}

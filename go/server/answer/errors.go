@@ -127,6 +127,7 @@ func NoRoom(err error) bool {
 
 // Fail ends a request with err.
 func (req *Request) Fail(err error) {
+	err = req.stopped(err)
 	req.LogHidden(err)
 	req.HTTP.Abort()
 	if errors.Is(err, reply.ErrGone) {

@@ -36,6 +36,7 @@ type Request struct {
 	Lease  *models.Lease[ask.Model] // of Model, until the request is answered
 	Waited bool                     // a stream began while the request waited for its model
 	Run    *quota.Run               // what is counted of it; nil: nothing is
+	kept   *keptStream              // it is; nil: it is not
 
 	host      *Host
 	path      string                    // of the route, as it was registered
@@ -91,8 +92,9 @@ type Host struct {
 	Note     func(*gin.Context, map[string]any) // takes the log fields of a request that generated
 	Log      zerolog.Logger
 	Gates    gates
-	Progress time.Duration       // how often the log tells how far a long prompt is
-	Kept     *Kept               // takes answers; nil: none are kept
+	Progress time.Duration // how often the log tells how far a long prompt is
+	Kept     *Kept         // takes answers; nil: none are kept
+	Streams  *Streams
 	Words    func(string) string // puts errors in the words of whoever runs the server; nil: they stay
 }
 

@@ -16,6 +16,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -37,6 +38,20 @@ type Fetcher struct {
 	root   *os.Root
 }
 
+// isHost reports whether a text is a host as URLs have it: a name or an address, with a port or without.
+func isHost(text string) bool {
+	host, port, err := net.SplitHostPort(text)
+	if err != nil { // without a port
+		host, port = strings.TrimSuffix(strings.TrimPrefix(text, "["), "]"), "1"
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil || n == 0 || host == "" || strings.ContainsAny(host, "/ @?#*[]") {
+		return false
+	}
+	_, err = netip.ParseAddr(host)
+	return err == nil || !strings.Contains(host, ":")
+}
+
 // New returns a Fetcher. from is what --media-url has: off, public, or a list of hosts, with ports or without, which may have
 // any address. dir, unless it is empty, is the folder of files.
 func New(from, dir string) (*Fetcher, error) {
@@ -48,7 +63,7 @@ func New(from, dir string) (*Fetcher, error) {
 	default:
 		for host := range strings.SplitSeq(from, ",") {
 			host = strings.ToLower(strings.TrimSpace(host))
-			if host == "" || strings.ContainsAny(host, "/ @?#*") {
+			if !isHost(host) {
 				return nil, fmt.Errorf("%q is no host; want off, public, or hosts such as images.example.com,10.0.0.7:8080", host)
 			}
 			f.hosts = append(f.hosts, host)

@@ -173,9 +173,14 @@ func TestFiles(t *testing.T) {
 	if _, err := New("off", filepath.Join(dir, "none")); err == nil {
 		t.Error("a folder that is not there")
 	}
-	for _, from := range []string{"a,,b", "http://x", "*.x", "public,x/y"} {
+	for _, from := range []string{"a,,b", "http://x", "*.x", "public,x/y", "x:99999", "x:65536", "x:0", "x:", ":80", "x:-1", "x:http", "a:b:c", "[::1]:x", "[x", "[]"} {
 		if _, err := New(from, ""); err == nil {
 			t.Errorf("%q is taken", from)
+		}
+	}
+	for _, from := range []string{"x", "X:65535", "10.0.0.7:1", "::1", "[::1]", "[fe80::1]:8080", " a , b:80"} {
+		if _, err := New(from, ""); err != nil {
+			t.Errorf("%q: %v", from, err)
 		}
 	}
 }

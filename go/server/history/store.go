@@ -28,14 +28,20 @@ type Store struct {
 	now   func() time.Time
 	bytes int
 	owned map[string]int // bytes by owner; without owners of 0 bytes
-	byID  map[string]*Record
+	byID  map[recordKey]*Record
 	items map[itemKey]*Record // of the records in byID, the newest that has the item
 	used  *list.List          // the records in byID, least recently used first
 	puts  uint64              // number of records that were put
 }
 
-// An itemKey identifies an item of an owner: clients choose ids, and two may choose the same.
-type itemKey struct{ owner, id string }
+// Clients choose ids, and two may choose the same.
+type (
+	recordKey struct {
+		kind      Kind
+		owner, id string
+	}
+	itemKey struct{ owner, id string }
+)
 
 // A Record is an answer, and what it adds to the conversation of the previous record. Once it is in a store, Body and
 // Cancel are changed only by Update and Change.
@@ -55,6 +61,8 @@ type Record struct {
 	at      *list.Element
 	expires time.Time
 }
+
+func (r *Record) key() recordKey { return recordKey{r.Kind, r.Owner, r.ID} }
 
 // A Kind is a kind of record, as error messages name it. A record is found by its kind only.
 type Kind string
@@ -88,7 +96,7 @@ const (
 
 // New returns a store of at most max bytes, which drops records that are not used for ttl.
 func New(max uint64, ttl time.Duration) *Store {
-	return &Store{max: int(min(max, math.MaxInt)), ttl: ttl, now: time.Now, owned: map[string]int{}, byID: map[string]*Record{}, items: map[itemKey]*Record{}, used: list.New()}
+	return &Store{max: int(min(max, math.MaxInt)), ttl: ttl, now: time.Now, owned: map[string]int{}, byID: map[recordKey]*Record{}, items: map[itemKey]*Record{}, used: list.New()}
 }
 
 // Get returns a record of an owner, and makes it the most recently used.
@@ -104,7 +112,7 @@ func (s *Store) Get(kind Kind, owner, id string) (*Record, error) {
 }
 
 func (s *Store) find(kind Kind, owner, id string) (*Record, error) {
-	if r := s.byID[id]; r != nil && r.Owner == owner && r.Kind == kind {
+	if r := s.byID[recordKey{kind, owner, id}]; r != nil {
 		return r, nil
 	}
 	return nil, missing("there is no %s with the id %s: it was not stored, or was dropped to make room", kind, field.Quote(id))
@@ -114,10 +122,11 @@ func missing(format string, args ...any) error {
 	return &reply.Error{Status: http.StatusNotFound, Message: fmt.Sprintf(format, args...)}
 }
 
-// Size returns the memory of all records in bytes.
+// Size returns the memory of all records in bytes. Those that are too old are dropped.
 func (s *Store) Size() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.expire()
 	return uint64(s.bytes)
 }
 
@@ -152,15 +161,18 @@ func (s *Store) touch(r *Record) {
 	s.used.MoveToBack(r.at)
 }
 
-// Put stores a record under its id.
+// Put stores a record under its id. Another of its kind and owner with that id is removed.
 func (s *Store) Put(r *Record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if old := s.byID[r.key()]; old != nil {
+		s.remove(old)
+	}
 	r.size = r.price()
 	s.hold(r)
 	s.puts++
 	r.serial = s.puts
-	s.byID[r.ID] = r
+	s.byID[r.key()] = r
 	s.list(r)
 	r.at = s.used.PushBack(r)
 	r.expires = s.now().Add(s.ttl)
@@ -189,13 +201,16 @@ func (s *Store) Change(kind Kind, owner, id string, change func(*Record)) error 
 }
 
 func (s *Store) change(r *Record, change func(*Record)) {
-	there := s.byID[r.ID] == r
+	there, ran := s.byID[r.key()] == r, r.Cancel != nil
 	if there {
 		s.unlist(r)
 	}
 	change(r)
 	if there {
 		s.list(r)
+		if ran && r.Cancel == nil { // its time begins at its end
+			s.touch(r)
+		}
 	}
 	if r.refs > 0 {
 		was := r.size
@@ -210,14 +225,26 @@ func (s *Store) Remove(kind Kind, owner, id string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r, err := s.find(kind, owner, id)
-	if err != nil {
-		return err
+	if err == nil {
+		s.remove(r)
 	}
+	return err
+}
+
+func (s *Store) remove(r *Record) {
 	if r.Cancel != nil {
 		r.Cancel()
 	}
 	s.drop(r)
-	return nil
+}
+
+// Forget drops a record, unless it was removed meanwhile or another has taken its place.
+func (s *Store) Forget(r *Record) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.byID[r.key()] == r {
+		s.drop(r)
+	}
 }
 
 // expire drops records that are too old or for which there is no room. Running records stay.
@@ -254,7 +281,7 @@ func (s *Store) expire() {
 }
 
 func (s *Store) drop(r *Record) {
-	delete(s.byID, r.ID)
+	delete(s.byID, r.key())
 	s.used.Remove(r.at)
 	s.unlist(r)
 	s.release(r)

@@ -28,8 +28,10 @@ func (s *Store) has(ids ...string) string {
 	var got []string
 	for _, id := range ids {
 		s.mu.Lock()
-		if s.byID[id] != nil {
-			got = append(got, id)
+		for key := range s.byID {
+			if key.id == id {
+				got = append(got, id)
+			}
 		}
 		s.mu.Unlock()
 	}
@@ -234,5 +236,54 @@ func TestStoreLists(t *testing.T) {
 	}
 	if got != want {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// Owners may choose the same ids, as they may for records of other kinds; one that is there gives way to the next, and is
+// cancelled. What is dropped by its record is not the next.
+func TestSameID(t *testing.T) {
+	s := New(1<<20, time.Hour)
+	cancelled := 0
+	put := func(kind Kind, owner string) *Record {
+		r := &Record{Kind: kind, ID: "x", Owner: owner, Body: text("1"), Cancel: func() { cancelled++ }}
+		s.Put(r)
+		return r
+	}
+	mine, other := put(answers, "me"), put(answers, "you")
+	put("note", "me")
+	if r, err := s.Get(answers, "me", "x"); err != nil || r != mine || cancelled != 0 {
+		t.Errorf("%v: %v, %d are cancelled", r, err, cancelled)
+	}
+	next := put(answers, "me")
+	s.Forget(mine)
+	if r, err := s.Get(answers, "me", "x"); err != nil || r != next || cancelled != 1 {
+		t.Errorf("after the next: %v: %v, %d are cancelled", r, err, cancelled)
+	}
+	s.Forget(next)
+	if _, err := s.Get(answers, "me", "x"); err == nil || cancelled != 1 {
+		t.Errorf("after it is dropped: %v, %d are cancelled", err, cancelled)
+	}
+	if r, err := s.Get(answers, "you", "x"); err != nil || r != other {
+		t.Errorf("another's: %v: %v", r, err)
+	}
+}
+
+// What has run for longer than records are kept is there when it has ended, and as long as others from then on.
+func TestTimeBeginsAtTheEnd(t *testing.T) {
+	now := time.Unix(0, 0)
+	s := New(1<<20, time.Hour)
+	s.now = func() time.Time { return now }
+	r := stored("a", 10_000, nil)
+	r.Cancel = func() {}
+	s.Put(r)
+	now = now.Add(2 * time.Hour)
+	s.Update(r, func(r *Record) { r.Cancel = nil })
+	now = now.Add(59 * time.Minute)
+	if s.Size() == 0 {
+		t.Error("it was dropped when it had ended")
+	}
+	now = now.Add(time.Minute)
+	if n := s.Size(); n != 0 {
+		t.Errorf("after its time it has %d bytes", n)
 	}
 }

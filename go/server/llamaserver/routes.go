@@ -214,5 +214,5 @@ func (s *API) Routes() []answer.Route {
 			Method: http.MethodGet, Paths: []string{"/health", "/v1/health"},
 			Handle: s.health, Always: true, Summary: "Say whether the models of the start are loaded", Answer: status{},
 		},
-	}, slices.Concat(s.mcpRoutes(), s.ownRoutes(), s.proxyRoutes())...)
+	}, slices.Concat(s.streamRoutes(), s.mcpRoutes(), s.ownRoutes(), s.proxyRoutes())...)
 }

@@ -54,6 +54,7 @@ type responsesQuery struct {
 	maxCalls int         // of tools of the server, -1: those of the limits
 	calls    int         // that were made
 	memory   *mem.Budget // of what they take; nil: it is not counted
+	pages    citable     // that the model has been shown
 	log      func(it calledItem, took time.Duration, err error)
 }
 

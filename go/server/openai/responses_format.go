@@ -154,6 +154,8 @@ type responseEvent struct {
 	Arguments *string       `json:"arguments,omitzero"`
 	Input     *string       `json:"input,omitzero"`
 	Logprobs  *answer.Probs `json:"logprobs,omitzero"`
+	At        *int          `json:"annotation_index,omitzero"`
+	About     any           `json:"annotation,omitzero"`
 }
 
 // responsesFormat writes the answers of /v1/responses.
@@ -273,7 +275,7 @@ func (f *responsesFormat) summarized() bool {
 func (f *responsesFormat) part(b *answer.Block, text string) outputPart {
 	switch {
 	case b.Kind == answer.TextBlock:
-		return outputPart{"output_text", text, []any{}, f.probs(b.Tokens)}
+		return outputPart{"output_text", text, f.annotations(b, text), f.probs(b.Tokens)}
 	case f.summarized():
 		return outputPart{Type: "summary_text", Text: text}
 	}
@@ -557,6 +559,13 @@ func (f *responsesFormat) Close(s *reply.Stream, b *answer.Block, end *answer.En
 	case "function_call_arguments":
 		done.Arguments, done.Name = &text, f.tool(b).name
 	case "output_text":
+		for i, about := range f.annotations(b, text) {
+			e := f.at("output_text.annotation.added")
+			e.At, e.About = &i, about
+			if err := f.send(s, e); err != nil {
+				return err
+			}
+		}
 		done.Text, done.Logprobs = &text, f.probs(b.Tokens)
 	default:
 		done.Text = &text

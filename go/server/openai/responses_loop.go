@@ -294,7 +294,7 @@ func (f *responsesFormat) waits(ctx context.Context, s *reply.Stream, unsafe fun
 // call that was required has been made. The calls of a response are counted together.
 func (q *responsesQuery) again(tokens int, first bool) *responsesQuery {
 	next := *q.fresh
-	next.fresh, next.calls, next.items = q.fresh, q.calls, slices.Clone(q.fresh.items)
+	next.fresh, next.calls, next.pages, next.items = q.fresh, q.calls, q.pages, slices.Clone(q.fresh.items)
 	if tokens >= 0 {
 		next.MaxTokens = tokens
 	}

@@ -90,7 +90,7 @@ func (s *API) inBackground(req *answer.Request, q *responsesQuery, g *answer.Gen
 		}
 	}()
 	if q.Stream {
-		return r.Log.Follow(req.Context(), reply.NewStream(req.HTTP), 0, req.Quiet(g.Opts))
+		return r.Log.Follow(req.Context(), reply.NewStream(req.HTTP), reply.Place{}, req.Quiet(g.Opts))
 	}
 	req.Send(begun)
 	return nil
@@ -160,7 +160,7 @@ func (s *API) getResponse(req *answer.Request) error {
 			return reply.Invalid("stream", "the response %s was not asked for with background and stream: it is sent whole",
 				field.Quote(r.ID))
 		}
-		return r.Log.Follow(req.Context(), reply.NewStream(req.HTTP), after+1, s.Host.Ping)
+		return r.Log.Follow(req.Context(), reply.NewStream(req.HTTP), reply.Place{Part: after + 1}, s.Host.Ping)
 	}
 	req.Send(s.Stored.Body(r))
 	return nil

@@ -176,7 +176,7 @@ func (l *responseTools) addWeb(kind string, v jsontext.Value) error {
 	}
 	l.calls = true
 	if kind != readType {
-		if err := offer(searchName, "Searches the web. Returns titles, URLs and short texts of pages.", "query",
+		if err := offer(searchName, "Searches the web. Returns titles, URLs and short texts of pages. Cite those that an answer is from, as [title](URL).", "query",
 			"What to search for"); err != nil {
 			return err
 		}
@@ -319,6 +319,7 @@ func (it *webItem) search(ctx context.Context, q *responsesQuery) (string, error
 			continue
 		}
 		sources = append(sources, webSource{"url", r.URL})
+		q.pages.add(r.URL, r.Title)
 		fmt.Fprintf(&all, "%d. %s\n%s\n%s\n\n", len(sources), r.Title, r.URL, r.Text)
 	}
 	if it.show {
@@ -341,7 +342,11 @@ func (it *webItem) read(ctx context.Context, q *responsesQuery) (string, error) 
 	if err := it.tool.allowed(u); err != nil {
 		return "", err
 	}
-	return q.offered.web.Read(ctx, web.Page{URL: u.String(), Allowed: it.tool.allowed, Memory: q.memory})
+	text, err := q.offered.web.Read(ctx, web.Page{URL: u.String(), Allowed: it.tool.allowed, Memory: q.memory})
+	if err == nil {
+		q.pages.add(*it.Action.URL, "")
+	}
+	return text, err
 }
 
 // readWebItem reads what came of a call of this server. Items of others have no output.

@@ -1,39 +1,61 @@
 package reply
 
 import (
+	"bytes"
 	"context"
+	"slices"
 	"sync"
 	"time"
 )
 
-// An event is an event of a stream as it is sent.
-type event struct {
-	name string
-	body []byte
-}
-
-// A Log keeps the events of a stream that goes on when no client reads it. Any number of clients may read it, from the
+// A Log keeps what a stream sends that goes on when no client reads it. Any number of clients may read it, from the
 // beginning or from where they stopped.
 type Log struct {
 	mu      sync.Mutex
-	events  []event
-	bytes   int
+	most    int      // bytes that are kept, of the last parts; 0: all are
+	parts   [][]byte // as they are sent
+	lost    int      // parts that there is no room for any more, which were the first
+	sent    int      // bytes of all parts
+	bytes   int      // of those that are kept
 	ended   bool
-	changed chan struct{} // closed when an event is added, or at the end
+	changed chan struct{} // closed when a part is added, or at the end
 }
 
-// eventBytes is the memory of an event besides its body.
-const eventBytes = 64
+// partBytes is the memory of a part besides its text.
+const partBytes = 64
 
-// NewLog returns an empty log.
+// NewLog returns an empty log, which keeps all.
 func NewLog() *Log { return &Log{changed: make(chan struct{})} }
+
+// NewBoundedLog returns an empty log, which keeps the last of what is sent, in so many bytes of memory.
+func NewBoundedLog(most int) *Log {
+	l := NewLog()
+	l.most = most
+	return l
+}
 
 // Add adds an event with a JSON body.
 func (l *Log) Add(name string, body []byte) {
+	l.add(slices.Concat([]byte("event: "), []byte(name), []byte("\ndata: "), body, []byte("\n\n")))
+}
+
+// Write adds a copy of what is sent, of one event or several. There are no errors.
+func (l *Log) Write(p []byte) (int, error) {
+	l.add(bytes.Clone(p))
+	return len(p), nil
+}
+
+func (l *Log) add(part []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.events = append(l.events, event{name, body})
-	l.bytes += eventBytes + len(body)
+	l.parts = append(l.parts, part)
+	l.sent += len(part)
+	l.bytes += partBytes + len(part)
+	for ; l.most > 0 && l.bytes > l.most; l.lost++ {
+		l.bytes -= partBytes + len(l.parts[0])
+		l.parts[0] = nil // for who follows: the array is theirs too
+		l.parts = l.parts[1:]
+	}
 	l.tell()
 }
 
@@ -57,22 +79,54 @@ func (l *Log) Size() int {
 	return l.bytes
 }
 
-// from returns the events from the nth on, whether they are the last, and a channel that is closed when there are more.
-func (l *Log) from(n int) (events []event, ended bool, more <-chan struct{}) {
+// Sent returns how many bytes have been sent so far.
+func (l *Log) Sent() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.events[min(n, len(l.events)):], l.ended, l.changed
+	return l.sent
 }
 
-// Follow sends the events from the nth on to the last, with a comment after each period without one.
-func (l *Log) Follow(ctx context.Context, s *Stream, n int, quiet time.Duration) error {
+// A Place is in a log: a part, and how many of its bytes are before it.
+type Place struct{ Part, Bytes int }
+
+// At returns the place behind the first so many bytes of what is sent. ok: it is sent, and what follows it is kept.
+func (l *Log) At(bytes int) (at Place, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	begin := l.sent
+	for i, part := range slices.Backward(l.parts) {
+		if begin -= len(part); begin <= bytes {
+			return Place{l.lost + i, bytes - begin}, bytes <= l.sent
+		}
+	}
+	return Place{Part: l.lost}, bytes == l.sent
+}
+
+// from returns the parts from the nth on, whether they are the last, and a channel that is closed when there are more.
+// Without ok, the nth is not kept any more.
+func (l *Log) from(n int) (parts [][]byte, ended bool, more <-chan struct{}, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n < l.lost {
+		return nil, false, nil, false
+	}
+	return slices.Clone(l.parts[min(n-l.lost, len(l.parts)):]), l.ended, l.changed, true
+}
+
+// Follow sends what follows a place up to the end, with a comment after each period without anything; 0: none. It ends with
+// ErrGone where the client is gone, or so slow that there is no room any more for what it has not read.
+func (l *Log) Follow(ctx context.Context, s *Stream, from Place, quiet time.Duration) error {
+	n, skip := from.Part, from.Bytes
 	var silence <-chan time.Time
 	for {
-		events, ended, more := l.from(n)
-		n += len(events)
-		for _, e := range events {
-			s.title(e.name)
-			s.Raw(string(e.body))
+		parts, ended, more, ok := l.from(n)
+		if !ok {
+			return ErrGone
+		}
+		n += len(parts)
+		for _, part := range parts {
+			s.buf.Write(part[skip:])
+			skip = 0
 			if s.Full() && s.Flush() != nil {
 				return ErrGone
 			}

@@ -114,7 +114,7 @@ func TestLog(t *testing.T) {
 		read := make(chan string, 1)
 		c, w := recorded()
 		go func() {
-			if err := l.Follow(context.Background(), NewStream(c), 0, 0); err != nil {
+			if err := l.Follow(context.Background(), NewStream(c), Place{}, 0); err != nil {
 				t.Error(err)
 			}
 			read <- w.Body.String()
@@ -136,20 +136,20 @@ func TestLog(t *testing.T) {
 			t.Fatal("whoever follows does not know the end")
 		}
 		c, w = recorded()
-		if err := l.Follow(context.Background(), NewStream(c), 1, 0); err != nil || w.Body.String() != "event: b\ndata: 22\n\n" {
+		if err := l.Follow(context.Background(), NewStream(c), Place{Part: 1}, 0); err != nil || w.Body.String() != "event: b\ndata: 22\n\n" {
 			t.Errorf("%v: the second is %q", err, w.Body)
 		}
-		if n := l.Size(); n != 2*64+3 {
+		if n := l.Size(); n != 2*64+len("event: a\ndata: 1\n\nevent: b\ndata: 22\n\n") {
 			t.Errorf("%d bytes", n)
 		}
 		c, w = recorded()
-		if err := l.Follow(context.Background(), NewStream(c), 3, 0); err != nil || w.Body.Len() > 0 {
+		if err := l.Follow(context.Background(), NewStream(c), Place{Part: 3}, 0); err != nil || w.Body.Len() > 0 {
 			t.Errorf("%v: from beyond the end %q", err, w.Body)
 		}
 		quiet := NewLog()
 		time.AfterFunc(5*time.Second/2, quiet.End)
 		c, w = recorded()
-		if err := quiet.Follow(context.Background(), NewStream(c), 0, time.Second); err != nil || w.Body.String() != ": ping\n\n: ping\n\n" {
+		if err := quiet.Follow(context.Background(), NewStream(c), Place{}, time.Second); err != nil || w.Body.String() != ": ping\n\n: ping\n\n" {
 			t.Errorf("%v: a silent one has %q", err, w.Body)
 		}
 	})
@@ -176,7 +176,7 @@ func TestLogInPieces(t *testing.T) {
 	follow := func(ctx context.Context, most int, l *Log) (sent int, _ error) {
 		w := &sends{httptest.NewRecorder(), 0, most}
 		c, _ := gin.CreateTestContext(w)
-		err := l.Follow(ctx, NewStream(c), 0, 0)
+		err := l.Follow(ctx, NewStream(c), Place{}, 0)
 		return w.n, err
 	}
 	l := NewLog()
@@ -195,5 +195,52 @@ func TestLogInPieces(t *testing.T) {
 	cancel()
 	if _, err := follow(gone, 1, NewLog()); !errors.Is(err, ErrGone) {
 		t.Errorf("for a client that has gone: %v", err)
+	}
+}
+
+// A log of what is sent finds any byte of it, and one that is bounded keeps the last of it.
+func TestLogBounded(t *testing.T) {
+	l := NewBoundedLog(2*partBytes + 10)
+	rest := func(from int) string {
+		at, ok := l.At(from)
+		if !ok {
+			return "none"
+		}
+		c, w := recorded()
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel() // after what there is
+		if err := l.Follow(ctx, NewStream(c), at, 0); err != nil && !errors.Is(err, ErrGone) {
+			t.Error(err)
+		}
+		return w.Body.String()
+	}
+	check := func(sent int, want ...string) {
+		t.Helper()
+		for from, want := range want {
+			if got := rest(from); got != want {
+				t.Errorf("from %d of %d: %q, want %q", from, sent, got, want)
+			}
+		}
+		if l.Sent() != sent || l.Size() > 2*partBytes+10 {
+			t.Errorf("%d bytes are sent, in %d", l.Sent(), l.Size())
+		}
+	}
+	check(0, "", "none")
+	for _, part := range []string{"abc", "de"} {
+		if n, err := l.Write([]byte(part)); n != len(part) || err != nil {
+			t.Error(n, err)
+		}
+	}
+	check(5, "abcde", "bcde", "cde", "de", "e", "", "none")
+	l.Write([]byte("fgh"))
+	check(8, "none", "none", "none", "defgh", "efgh", "fgh", "gh", "h", "", "none")
+	l.Write(make([]byte, partBytes+200)) // is kept nowhere
+	if got := rest(8); got != "none" {
+		t.Errorf("what is too large is kept: %q", got)
+	}
+	// Whoever was behind it is told that the rest is lost.
+	c, _ := recorded()
+	if err := l.Follow(t.Context(), NewStream(c), Place{Part: 3}, 0); !errors.Is(err, ErrGone) {
+		t.Errorf("one who is too slow: %v", err)
 	}
 }
