@@ -79,7 +79,7 @@ func (m *Model) decide(ctx context.Context, r *Request, answers []string) ([]Lik
 		return nil, engine.ErrOverflow
 	}
 	all := make([]Likelihood, len(answers))
-	for i, one := range stem.Compare(nil, nil) {
+	for i, one := range stem.Compare(stem.Scores(nil, nil), nil) {
 		all[i] = Likelihood{i, answers[i], one.Probability, one.Logprob}
 	}
 	slices.SortStableFunc(all, func(a, b Likelihood) int { return cmp.Compare(b.Probability, a.Probability) })

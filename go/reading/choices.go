@@ -156,37 +156,30 @@ type Likelihood struct {
 	Tokens      int
 }
 
-// Compare returns how likely the choices of an evaluated stem are. What they owe to another one with the same choices is
-// taken off, unless prior is nil; per, unless it is nil, returns what the logarithm of a choice is divided by.
-func (s *Stem) Compare(prior *Stem, per func(i, tokens int) float64) []Likelihood {
-	all, scores := make([]Likelihood, len(s.branches)), make([]float64, len(s.branches))
+// Compare returns how likely the choices of an evaluated stem are, by their scores.
+func (s *Stem) Compare(scores []float64, c *Calibration) []Likelihood {
+	all := make([]Likelihood, len(s.branches))
+	chances := c.Chances(scores)
 	for i, b := range s.branches {
-		all[i] = Likelihood{Logprob: b.sum, Tokens: len(b.ids) - b.from}
+		all[i] = Likelihood{Probability: chances[i], Logprob: b.sum, Tokens: b.tokens()}
+	}
+	return all
+}
+
+// Scores returns the logarithms of the choices of an evaluated stem. What they owe to another one with the same choices is
+// taken off, unless prior is nil; per, unless it is nil, returns what the logarithm of a choice is divided by.
+func (s *Stem) Scores(prior *Stem, per func(i, tokens int) float64) []float64 {
+	scores := make([]float64, len(s.branches))
+	for i, b := range s.branches {
 		scores[i] = b.sum
 		if prior != nil {
 			scores[i] -= prior.branches[i].sum
 		}
 		if per != nil {
-			scores[i] /= per(i, all[i].Tokens)
+			scores[i] /= per(i, b.tokens())
 		}
 	}
-	best := slices.Max(scores)
-	if math.IsInf(best, 0) || math.IsNaN(best) { // none can come
-		best = 0
-	}
-	total := 0.0
-	for i, score := range scores {
-		if score > math.Inf(-1) {
-			all[i].Probability = exactmath.Pow(math.E, max(score-best, -700))
-		}
-		total += all[i].Probability
-	}
-	if total > 0 {
-		for i := range all {
-			all[i].Probability /= total
-		}
-	}
-	return all
+	return scores
 }
 
 // A branch is a choice behind its stem: tokens, and the Reader of their log-probabilities.
@@ -198,6 +191,9 @@ type branch struct {
 
 	overflows bool // the model's numbers were not finite
 }
+
+// tokens returns how many the choice has.
+func (b *branch) tokens() int { return len(b.ids) - b.from }
 
 // Reads implements engine.Reader: a row says what comes after its token.
 func (b *branch) Reads() (output string, from, to int) {

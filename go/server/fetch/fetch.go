@@ -42,7 +42,10 @@ type Fetcher struct {
 func isHost(text string) bool {
 	host, port, err := net.SplitHostPort(text)
 	if err != nil { // without a port
-		host, port = strings.TrimSuffix(strings.TrimPrefix(text, "["), "]"), "1"
+		host, port = text, "1"
+		if inner, ok := strings.CutPrefix(text, "["); ok && strings.HasSuffix(inner, "]") {
+			host = inner[:len(inner)-1]
+		}
 	}
 	n, err := strconv.ParseUint(port, 10, 16)
 	if err != nil || n == 0 || host == "" || strings.ContainsAny(host, "/ @?#*[]") {

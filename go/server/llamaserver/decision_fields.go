@@ -76,6 +76,8 @@ func (l *questions) Take(r *field.Reader) error {
 				err = r.Optional(&one.prompt)
 			case "choices":
 				err = one.choices.Take(r)
+			case "calibration":
+				err = one.calibration.Take(r)
 			default:
 				_, err = r.Raw()
 			}
@@ -102,7 +104,7 @@ func (l *questions) Schema() field.Schema {
 	s := field.Schema{"type": []string{"string", "null"}}
 	return field.Schema{"type": "array", "minItems": 1, "description": wantQuestions, "items": field.Schema{
 		"type": "object", "required": []string{"choices"}, "properties": field.Schema{
-			"name": s, "prompt": s, "choices": new(choices).Schema(),
+			"name": s, "prompt": s, "choices": new(choices).Schema(), "calibration": new(calibration).Schema(),
 		},
 	}}
 }

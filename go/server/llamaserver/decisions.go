@@ -23,12 +23,13 @@ const maxBranches = 512
 type decisionQuery struct {
 	answer.Reads
 	ask.Conversation
-	prompt    string
-	choices   choices
-	questions questions
-	prior     *string
-	normalize string
-	ends      ask.Option
+	prompt     string
+	choices    choices
+	questions  questions
+	prior      *string
+	normalize  string
+	ends       ask.Option
+	calibrated calibration
 }
 
 func newDecisionQuery(m *ask.Model) *decisionQuery {
@@ -36,12 +37,20 @@ func newDecisionQuery(m *ask.Model) *decisionQuery {
 }
 
 func (q *decisionQuery) Fields() []field.Field {
-	return append([]field.Field{
+	return slices.Concat([]field.Field{
 		field.Input("prompt", field.Text(&q.prompt), "The text that a choice goes on from."),
 		field.Input("messages", &q.Messages, "In place of prompt: a conversation, which a choice answers."),
 		field.Input("choices", &q.choices, "The texts to choose from."),
 		field.Input("questions", &q.questions,
 			`In place of choices: several questions over one context, such as [{"name": "tone", "prompt": "Is it polite?", "choices": ["yes", "no"]}]. Their prompts follow prompt, or are further messages.`),
+		field.Input("calibration", &q.calibrated,
+			"Of choices: what /v1/decisions/calibrate has fitted for them. A question may have its own."),
+	}, q.how())
+}
+
+// how are the fields that say how choices are compared.
+func (q *decisionQuery) how() []field.Field {
+	return append([]field.Field{
 		field.Input("prior", priorText{&q.prior},
 			"A text without content, such as N/A, in place of prompt or of the last message of the user before the questions: "+
 				"what choices owe to it is taken off."),
@@ -100,6 +109,7 @@ func (r *choiceResult) finite() {
 type question struct {
 	name, prompt string
 	choices      choices
+	calibration  calibration
 }
 
 func (s *API) decide(req *answer.Request) error {
@@ -158,11 +168,18 @@ func (q *decisionQuery) asked() ([]question, error) {
 	}
 	all := []question(q.questions)
 	if q.choices != nil {
-		all = []question{{choices: q.choices}}
+		all = []question{{choices: q.choices, calibration: q.calibrated}}
+	} else if q.calibrated.of != nil {
+		return nil, reply.Invalid("calibration", "given together with questions, want one in a question")
 	}
 	n := 0
-	for _, one := range all {
+	for i, one := range all {
 		n += len(one.choices)
+		if err := one.calibration.fits(len(one.choices)); err != nil && q.questions != nil {
+			return nil, reply.Invalid("questions", "element %d: calibration: %v", i, err)
+		} else if err != nil {
+			return nil, reply.Invalid("calibration", "%v", err)
+		}
 	}
 	if q.prior != nil {
 		n *= 2
@@ -279,24 +296,29 @@ func (s *API) evaluate(req *answer.Request, o *answer.Reads, stems []*reading.St
 	return used, nil
 }
 
-// result compares the branches of a question.
-func (q *decisionQuery) result(asked question, st, prior *reading.Stem) decision {
-	d := decision{Name: asked.name}
+// scores returns those of the branches of a question.
+func (q *decisionQuery) scores(choices choices, st, prior *reading.Stem) []float64 {
 	var per func(i, tokens int) float64
 	switch q.normalize {
 	case "tokens":
 		per = func(_, tokens int) float64 { return float64(tokens) }
 	case "bytes":
-		per = func(i, _ int) float64 { return float64(len(asked.choices[i])) }
+		per = func(i, _ int) float64 { return float64(len(choices[i])) }
 	}
-	var base []reading.Likelihood
+	return st.Scores(prior, per)
+}
+
+// result compares the branches of a question.
+func (q *decisionQuery) result(asked question, st, prior *reading.Stem) decision {
+	d := decision{Name: asked.name}
+	var base []float64
 	if prior != nil {
-		base = prior.Compare(nil, nil)
+		base = prior.Scores(nil, nil)
 	}
-	for i, one := range st.Compare(prior, per) {
+	for i, one := range st.Compare(q.scores(asked.choices, st, prior), asked.calibration.of) {
 		r := choiceResult{Text: asked.choices[i], Probability: one.Probability, Logprob: one.Logprob, Tokens: one.Tokens}
 		if base != nil {
-			r.Prior = &base[i].Logprob
+			r.Prior = &base[i]
 		}
 		r.finite()
 		d.Choices = append(d.Choices, r)

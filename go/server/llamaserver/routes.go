@@ -107,6 +107,12 @@ func (s *API) Routes() []answer.Route {
 			Body: answer.BodyOf("DecisionRequest", newDecisionQuery), Answer: decisionAnswer{},
 			Example: map[string]any{"prompt": "The sky is", "choices": []any{" blue", " green"}},
 		}, {
+			Method: http.MethodPost, Paths: []string{"/v1/decisions/calibrate"},
+			Handle: s.calibrate, Summary: "Fit the probabilities of choices to examples whose choice is known",
+			Body: answer.BodyOf("CalibrateRequest", newCalibrateQuery), Answer: calibrateAnswer{},
+			Example: map[string]any{"choices": []any{" blue", " green"}, "examples": []any{
+				map[string]any{"prompt": "The sky is", "label": " blue"}, map[string]any{"prompt": "Grass is", "label": " green"}}},
+		}, {
 			Method: http.MethodGet, Paths: []string{"/version"}, Always: true,
 			Handle: s.version, Summary: "Say which version this is, as vLLM does", Answer: versionAnswer{},
 		}, {
