@@ -48,6 +48,7 @@ type Configured struct {
 	Given   []string // what the section says, as flags
 	Startup bool     // the model is loaded at the start
 	Broken  error    // why it cannot be loaded with these settings; nil: it can
+	Covers  []string // files that it has: downloaded models which are one of them are not shown, but may be asked
 }
 
 // A listed is a model of the catalog.
@@ -55,6 +56,7 @@ type listed struct {
 	Configured
 	modified time.Time
 	size     int64
+	covered  bool // see Configured.Covers
 }
 
 func newListed(c Configured, path string, own *persona.Persona, names ...string) *listed {
@@ -73,7 +75,7 @@ func newListed(c Configured, path string, own *persona.Persona, names ...string)
 // same reports whether a model is what it was when it was listed.
 func (m *listed) same(o *listed) bool {
 	return m.Path == o.Path && m.modified.Equal(o.modified) && m.size == o.size &&
-		slices.Equal(m.Names, o.Names) && slices.Equal(m.Tags, o.Tags) && slices.Equal(m.Given, o.Given) &&
+		slices.Equal(m.Names, o.Names) && m.covered == o.covered && slices.Equal(m.Tags, o.Tags) && slices.Equal(m.Given, o.Given) &&
 		sameSettings(m.Persona, o.Persona)
 }
 
@@ -140,6 +142,9 @@ func (c *Catalog) list(log zerolog.Logger, personas []*persona.Persona, start []
 				"want model = FILE", c.Presets, s.Line, s.Name)
 		}
 		all = append(all, newListed(of, of.Path, nil, s.Name))
+		for _, m := range downloaded {
+			m.covered = m.covered || slices.Contains(of.Covers, m.Path)
+		}
 	}
 	return append(all, distinct(downloaded, all, personas)...), nil
 }
@@ -224,7 +229,7 @@ func (f *Fleet) listedSource(m *listed) server.Source {
 		}
 		return f.read(m.Model)
 	})
-	src.Settings, src.Modified = m.Given, m.modified
+	src.Settings, src.Modified, src.Covered = m.Given, m.modified, m.covered
 	src.Broken = m.Broken
 	if src.Broken == nil {
 		src.Broken = models.Guard(m.Names[0], f.panicked, func() error {

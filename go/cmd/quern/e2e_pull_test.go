@@ -410,6 +410,17 @@ func TestServePulls(t *testing.T) {
 	if got := serveWith(t, env, "", "--models-preset", presets, "--no-models-pull").statuses(); got != "short unloaded, tiny unloaded" {
 		t.Errorf("with presets: %s", got)
 	}
+	// A preset may have the downloaded model that it is of left out of the list, not of what may be asked.
+	if err := os.WriteFile(presets, []byte("[*]\ndedup-cache-models = on\n[short]\nmodel = ollama.com/tiny\nc = 256\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	covered := serveWith(t, env, "", "--models-preset", presets, "--no-models-pull")
+	if got := covered.statuses(); got != "short unloaded" {
+		t.Errorf("with dedup-cache-models: %s", got)
+	}
+	if status, v := covered.post("/tokenize", `{"model":"tiny","content":"hello"}`); status != 200 {
+		t.Errorf("what is not listed: %d %v", status, v)
+	}
 	if got := q.statuses(); !strings.HasPrefix(got, "demo loaded, tiny ") || strings.Contains(got, "repo") || strings.Contains(got, "mine") {
 		t.Errorf("after: %s", got)
 	}

@@ -24,6 +24,7 @@ type configured struct {
 	whole   *pflag.FlagSet // flags of the whole server, which have no effect here
 	all     *pflag.FlagSet
 	startup bool     // it is loaded at the start
+	covers  bool     // downloaded models that it is of are not listed
 	given   []string // what the section says, as flags
 }
 
@@ -44,6 +45,9 @@ func (f *serveFlags) configure(s fleet.Section, warn func(string)) (fleet.Config
 	of.Names, of.Tags = c.names, c.tags
 	if of.Path, err = f.listed(c.named()); err != nil {
 		err = fmt.Errorf("line %d: [%s]: %w", s.Line, s.Name, err)
+	}
+	if c.covers {
+		of.Covers = []string{of.Path, c.draft.model}
 	}
 	return of, err
 }
@@ -103,12 +107,17 @@ func inherit(to, from *pflag.FlagSet) (err error) {
 // apply sets the flag that a setting names.
 func (c *configured) apply(s fleet.Setting, warn func(string)) error {
 	if key := strings.TrimLeft(strings.ReplaceAll(s.Key, "_", "-"), "-"); slices.Contains(presetOnly, key) {
-		if key == "load-on-startup" {
-			on, err := llamaflags.ParseSwitch(s.Value)
+		var on bool
+		var err error
+		switch key {
+		case "load-on-startup":
+			on, err = llamaflags.ParseSwitch(s.Value)
 			c.startup = on
-			return err
+		case "dedup-cache-models":
+			on, err = llamaflags.ParseSwitch(s.Value)
+			c.covers = on
 		}
-		return nil
+		return err
 	}
 	f, off := llamaflags.Named(c.all, s.Key)
 	if f == nil {

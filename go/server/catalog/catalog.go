@@ -30,6 +30,7 @@ type Source struct {
 	Modified time.Time    // of the file
 	Persona  *ask.Persona // settings that the model came with; nil: none
 	Adapters []string     // names of those that it is loaded with each time
+	Covered  bool         // it is not listed: another model is of the same file
 }
 
 // A Catalog is the models of a server: what is known of each, loaded or not, and those that are on their way to the

@@ -158,9 +158,9 @@ func (s *API) listModels(req *answer.Request) error {
 	list := modelList{Object: "list", Data: []modelEntry{}, Models: []modelCard{}}
 	tuned := s.tuned(req)
 	for _, st := range s.List.Set.List() {
-		m, _ := s.List.Describe(st)
+		m, src := s.List.Describe(st)
 		all := req.May(st.Names...)
-		if all {
+		if all && (src == nil || !src.Covered) {
 			list.Data, list.Models = append(list.Data, s.listed(st)), append(list.Models, cardOf(m))
 		}
 		for _, a := range m.LoRA.All() {

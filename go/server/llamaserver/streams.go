@@ -45,6 +45,13 @@ func conversationOf(req *answer.Request) (string, error) {
 
 // followStream serves GET /v1/stream.
 func (s *API) followStream(req *answer.Request) error {
+	from := 0
+	if text := req.HTTP.Query("from"); text != "" {
+		var err error
+		if from, err = strconv.Atoi(text); err != nil || from < 0 {
+			return reply.Invalid("from", "%s, want a number of bytes", field.Quote(text))
+		}
+	}
 	id, err := conversationOf(req)
 	if err != nil {
 		return err
@@ -52,12 +59,6 @@ func (s *API) followStream(req *answer.Request) error {
 	log, err := s.Host.Streams.Log(req.Caller.Owner, id)
 	if err != nil {
 		return err
-	}
-	from := 0
-	if text := req.HTTP.Query("from"); text != "" {
-		if from, err = strconv.Atoi(text); err != nil || from < 0 {
-			return reply.Invalid("from", "%s, want a number of bytes", field.Quote(text))
-		}
 	}
 	at, ok := log.At(from)
 	if !ok {

@@ -70,12 +70,13 @@ func (c citable) at(text string) (url string, known bool) {
 		if _, known := c[text]; known {
 			return text, true
 		}
-		// A bracket may end a link, which goes on with a text of its own.
-		i := strings.LastIndexAny(text, ".,;:!?)]}'*_")
-		if i < 0 || i < len(text)-1 && !strings.ContainsRune(")]}", rune(text[i])) {
-			return "", false
+		end := len(text) - 1
+		if !strings.ContainsRune(".,;:!?)]}'*_", rune(text[end])) {
+			if end = strings.LastIndexAny(text, ")]}"); end < 0 { // which may end a link that a text follows at once
+				break
+			}
 		}
-		text = text[:i]
+		text = text[:end]
 	}
 	return "", false
 }
