@@ -128,71 +128,143 @@ func Calibrate(scores [][]float64, right []int) (c *Calibration, before, after F
 	return fitted(scores, right), FitOf(plain, right), FitOf(held, right)
 }
 
-// fitted returns the calibration with the least loss, which is convex in 1/temperature and the biases: by steps against its
-// gradient, each as long as the loss gets less by it.
+// A fit is the loss of a calibration, which is the logarithm of 1/temperature and then the biases, for examples whose
+// scores are finite: none has another lowest point than its least, where the temperature is above 0.
+type fit struct {
+	scores [][]float64
+	right  []int
+}
+
+// fitted returns the calibration with the least loss.
 func fitted(scores [][]float64, right []int) *Calibration {
-	choices := len(scores[0])
-	finite, spread := make([][]float64, len(scores)), 0.0
-	for i, s := range scores {
-		best, row := math.Inf(-1), make([]float64, choices)
+	f := fit{right: right}
+	for _, s := range scores {
+		best := math.Inf(-1)
 		for _, v := range s {
 			best = max(best, v)
 		}
+		row := make([]float64, len(s))
 		for k, v := range s {
 			if row[k] = lowest; best > math.Inf(-1) {
 				row[k] = max(v-best, lowest)
 			}
-			spread += row[k] * row[k]
 		}
-		finite[i] = row
+		f.scores = append(f.scores, row)
 	}
-	n := float64(len(scores))
-	spread = spread/float64(choices) + 1 // the curvature along the scale is no more than about this
-	loss := func(scale float64, bias []float64, gradient []float64) float64 {
-		sum := (scale - 1) * (scale - 1) / 2
-		clear(gradient)
-		gradient[choices] = scale - 1
-		for k, b := range bias {
-			sum += b * b / 2
-			gradient[k] = b
+	return f.calibration(f.least(1 + len(scores[0])))
+}
+
+func (f *fit) calibration(at []float64) *Calibration {
+	t := exactmath.Pow(math.E, min(max(-at[0], -6.9), 6.9)) // within the bounds of temperatures
+	return &Calibration{t, at[1:]}
+}
+
+// loss returns the loss and sets its gradient.
+func (f *fit) loss(at, gradient []float64) float64 {
+	c := f.calibration(at)
+	scale, ofScale := 1/c.Temperature, 0.0
+	sum := (scale - 1) * (scale - 1) / 2
+	for k, b := range c.Bias {
+		sum += float64(b * b / 2)
+		gradient[1+k] = b
+	}
+	for i, row := range f.scores {
+		p := c.Chances(row)
+		sum -= exactmath.Log(max(p[f.right[i]], leastChance))
+		for k := range p {
+			d := p[k]
+			if k == f.right[i] {
+				d--
+			}
+			gradient[1+k] += d
+			ofScale += float64(d * row[k])
 		}
-		c := Calibration{1 / scale, bias}
-		for i, row := range finite {
-			p := c.Chances(row)
-			sum -= exactmath.Log(max(p[right[i]], leastChance))
-			for k := range p {
-				d := p[k]
-				if k == right[i] {
-					d--
-				}
-				gradient[k] += d
-				gradient[choices] += d * row[k]
+	}
+	gradient[0] = (ofScale + scale - 1) * scale
+	return sum
+}
+
+// A step is one that was made, and how the gradient changed by it.
+type step struct{ by, change []float64 }
+
+// fitSteps is the most steps of a fit, and steps the last of them from which the next is found.
+const (
+	fitSteps = 200
+	steps    = 8
+)
+
+// least returns where the loss is least, in n numbers, from all of them 0 (L-BFGS: Liu and Nocedal 1989).
+func (f *fit) least(n int) []float64 {
+	at, gradient := make([]float64, n), make([]float64, n)
+	now := f.loss(at, gradient)
+	var past []step
+	for range fitSteps {
+		way := direction(gradient, past)
+		slope := dot(way, gradient)
+		if slope >= -1e-12*(1+now) {
+			break
+		}
+		length := 1.0
+		if len(past) == 0 {
+			length = 1 / (1 + math.Sqrt(-slope))
+		}
+		next, then, got := make([]float64, n), make([]float64, n), math.Inf(1)
+		for ; length > 1e-12; length /= 2 {
+			for i := range at {
+				next[i] = at[i] + float64(length*way[i])
+			}
+			if got = f.loss(next, then); got <= now+1e-4*length*slope {
+				break
 			}
 		}
-		return sum
-	}
-	scale, bias, step := 1.0, make([]float64, choices), 1.0
-	gradient, trial, next := make([]float64, choices+1), make([]float64, choices), make([]float64, choices+1)
-	now := loss(scale, bias, gradient)
-	for range 2000 {
-		gain := 0.0 // that the gradient promises
-		for k := range bias {
-			d := gradient[k] / (n/2 + 1)
-			trial[k] = bias[k] - step*d
-			gain += gradient[k] * (bias[k] - trial[k])
-		}
-		to := min(max(scale-step*gradient[choices]/spread, 1/MostTemperature), 1/LeastTemperature)
-		gain += gradient[choices] * (scale - to)
-		if gain <= 1e-10*(1+now) {
+		if !(got < now) {
 			break
 		}
-		if got := loss(to, trial, next); got <= now-gain/4 {
-			now, scale, step = got, to, min(step*2, 1e3)
-			bias, trial = trial, bias
-			gradient, next = next, gradient
-		} else if step /= 2; step < 1e-12 {
-			break
+		s := step{make([]float64, n), make([]float64, n)}
+		for i := range at {
+			s.by[i], s.change[i] = next[i]-at[i], then[i]-gradient[i]
+		}
+		if dot(s.by, s.change) > 0 {
+			past = append(past, s)
+			past = past[max(0, len(past)-steps):]
+		}
+		at, gradient, now = next, then, got
+	}
+	return at
+}
+
+// direction returns the way down along a gradient, by the curvature that the last steps have met.
+func direction(gradient []float64, past []step) []float64 {
+	way := make([]float64, len(gradient))
+	for i, g := range gradient {
+		way[i] = -g
+	}
+	part := make([]float64, len(past))
+	for i := len(past) - 1; i >= 0; i-- {
+		part[i] = dot(past[i].by, way) / dot(past[i].by, past[i].change)
+		add(way, -part[i], past[i].change)
+	}
+	if n := len(past); n > 0 {
+		scale := dot(past[n-1].by, past[n-1].change) / dot(past[n-1].change, past[n-1].change)
+		for i := range way {
+			way[i] *= scale
 		}
 	}
-	return &Calibration{1 / scale, bias}
+	for i, s := range past {
+		add(way, part[i]-dot(s.change, way)/dot(s.by, s.change), s.by)
+	}
+	return way
+}
+
+func dot(a, b []float64) (sum float64) {
+	for i := range a {
+		sum += float64(a[i] * b[i]) // no other number where a machine multiplies and adds at once
+	}
+	return sum
+}
+
+func add(to []float64, times float64, v []float64) {
+	for i := range to {
+		to[i] += float64(times * v[i])
+	}
 }
