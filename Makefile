@@ -8,7 +8,7 @@
 #	make cluster    bin/quern-cluster, with UCX inside: for "serve --ranks host:port" and "rank"
 #	make test-cluster   that over this machine's network, and between network namespaces where root can make them
 #	make windows    quern.exe for Windows on amd64, by Zig's C compiler, into build-windows-amd64/
-#	make macos      the C library and its checks for macOS on arm64 and amd64, likewise: linked and looked at, not run
+#	make macos      quern for macOS on arm64 and amd64, and the checks of C, likewise: linked and looked at, not run
 #	make test-windows   the checks of C for Windows, under Wine
 #	make libquern   the C library for other languages, libquern.so and libquern.a with libquern.h, into build/lib/
 #	make test       every test, C and Go, with a summary at the end
@@ -24,8 +24,8 @@
 #	make lab        the experiments behind docs/theories.md, into bench/results/lab/: LAB=NAME,... MODEL=FILE TEXT=FILE; PYTHON with NumPy
 #	make report     one page of all results, into build/report.html
 #	make image      a container image of bin/quern, into dist/, started and checked
-#	make release    archives, libraries, packages for Python and Node, images, bills of materials and checksums for amd64
-#	                and arm64, into dist/
+#	make release    archives, libraries, packages, images, bills of materials and checksums for Linux, Windows and macOS,
+#	                into dist/
 #	make golden     write scripts/golden/ anew; read the diff before you commit it
 #	make clean      remove all that was built
 #
@@ -79,9 +79,9 @@ windows:
 	@scripts/cross.sh program windows amd64 '$(VERSION)'
 
 macos:
-	@scripts/cross.sh lib darwin arm64
+	@scripts/cross.sh program darwin arm64 '$(VERSION)'
 	@scripts/cross.sh check darwin arm64
-	@scripts/cross.sh lib darwin amd64
+	@scripts/cross.sh program darwin amd64 '$(VERSION)'
 	@scripts/cross.sh check darwin amd64
 
 test-windows:
@@ -158,6 +158,7 @@ image: all
 	@scripts/release.sh image '$(VERSION)'
 
 release: all
+	@scripts/setup.sh release
 	@scripts/release.sh all '$(VERSION)'
 
 lint: lib

@@ -4,13 +4,19 @@
 #	scripts/cross.sh lib SYSTEM ARCH                the C library and its checks, into build-SYSTEM-ARCH
 #	scripts/cross.sh program SYSTEM ARCH [VERSION]  that and the program; prints its path
 #	scripts/cross.sh check SYSTEM ARCH              the checks: of Windows run under Wine, of macOS, which cannot run, are
-#	                                                looked at: what they load, and what they ask of it
+#	                                                looked at, as is the program: what they load, what they ask of it, and
+#	                                                that their signatures are right
+#	scripts/cross.sh stubs                          where it says what macOS's libraries have
 #	scripts/cross.sh able                           whether Wine is there
 #
 # SYSTEM and ARCH are Go's words: windows amd64, darwin arm64, darwin amd64. Clang alone: GCC does not align the stack for
 # AVX's registers on Windows.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+
+macos=12.0 # the oldest that programs of Go run on, as in scripts/release/macho.go
+# What Zig lacks of it: stubs of two frameworks and a library, with the names that Go's own packages ask for, and a header.
+macos_has=$PWD/scripts/release/macos
 
 # wine PROGRAM...: under Wine, in a folder of its own.
 wine() {
@@ -31,8 +37,8 @@ random() {
 target() {
 	case $1-$2 in
 	windows-amd64) echo x86_64-windows-gnu ;;
-	darwin-amd64) echo x86_64-macos ;;
-	darwin-arm64) echo aarch64-macos ;;
+	darwin-amd64) echo "x86_64-macos.$macos" ;;
+	darwin-arm64) echo "aarch64-macos.$macos" ;;
 	*)
 		echo "cross: $1 on $2: want windows amd64, darwin arm64 or darwin amd64" >&2
 		return 2
@@ -60,11 +66,15 @@ lib() {
 }
 
 program() {
-	local target out=build-$1-$2/quern link=
+	local target cc out=build-$1-$2/quern link=
 	target=$(target "$1" "$2")
 	lib "$1" "$2"
-	[[ $1 != windows ]] || out=$out.exe link='-linkmode external -extldflags -static'
-	GOOS=$1 GOARCH=$2 CGO_ENABLED=1 CC="$PWD/build/zig/zig cc -target $target" QN_LIB=$PWD/build-$1-$2/csrc scripts/go.sh build \
+	cc="$PWD/build/zig/zig cc -target $target"
+	case $1 in
+	windows) out=$out.exe link='-linkmode external -extldflags -static' ;;
+	darwin) cc+=" -F$macos_has -L$macos_has -idirafter $macos_has/include" ;;
+	esac
+	GOOS=$1 GOARCH=$2 CGO_ENABLED=1 CC=$cc QN_LIB=$PWD/build-$1-$2/csrc scripts/go.sh build \
 		-ldflags "-s -w -X main.version=${3:-} $link" -o "$out" ./go/cmd/quern
 	echo "$out"
 }
@@ -79,12 +89,17 @@ check() {
 			echo "cross: the program is not built (make windows): its published hashes are not computed"
 		fi
 	else
-		go run ./scripts/release -mach-o "build-$1-$2/csrc/check" -arch "$2"
+		look "build-$1-$2/csrc/check" "$2"
+		[[ ! -e build-$1-$2/quern ]] || look "build-$1-$2/quern" "$2"
 	fi
 }
 
+# stubs: the folders of what macOS has, with a comma between.
+stubs() { echo "$macos_has,$(build/zig/zig env | sed -n 's/.*lib_dir.*"\(.*\)".*/\1/p')/libc/darwin"; }
+look() { go run ./scripts/release -mach-o "$1" -arch "$2" -stubs "$(stubs)"; }
+
 case ${1:-} in
-lib | program | check) "$@" ;;
+lib | program | check | stubs) "$@" ;;
 able) wine_path >/dev/null ;;
 *)
 	sed -n '2,/^set/s/^#//p' "$0" >&2

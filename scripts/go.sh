@@ -12,17 +12,21 @@
 # The tag quernlib has go/kernel link the library, and not the packages of csrc (docs/building.md).
 # QN_TAGS has more, such as mpi (make mpi).
 # The other tags take Go's own resolver and user lookup. Those of a static glibc need its shared
-# one, and as cgo packages they would be built again with every change in C. They leave
+# one, and as cgo packages they would be built again with every change in C. (Those of macOS need no cgo,
+# and know a resolver for each domain, as VPNs have it.) They leave
 # out a codec of gin's that nobody here speaks and that is a quarter of the binary, and grpc's
 # trace pages, whose templates would have the linker keep every method of every type: a fifth.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 lib=${QN_LIB:-$root/build/csrc} # another one for another CPU: see scripts/test.sh
 stamp=$(cat "$lib/libquern.a" "$root"/include/*.h | sha256sum | cut -c1-15)
-# Linkers of other systems than Linux know no --defsym: a folder for libraries that is not there does as well.
+tags=netgo,osusergo,nomsgpack,grpcnotrace,quernlib${QN_TAGS:+,$QN_TAGS}
+# Linkers of other systems than Linux know no --defsym: a macro that no source reads, or a folder for libraries that is not
+# there, does as well.
 case $(go env GOOS) in
 linux) stamp=-Wl,--defsym=quern_stamp=0x$stamp ;;
+darwin) stamp=-Dquern_stamp=0x$stamp tags=${tags#netgo,osusergo,} ;;
 *) stamp=-L$lib/$stamp ;;
 esac
-GOFLAGS="$(go env GOFLAGS) -trimpath -tags=netgo,osusergo,nomsgpack,grpcnotrace,quernlib${QN_TAGS:+,$QN_TAGS}" \
+GOFLAGS="$(go env GOFLAGS) -trimpath -tags=$tags" \
 	CGO_LDFLAGS="-O2 -g -L$lib $stamp" exec go "$@"

@@ -29,6 +29,8 @@ c_form() {
 stage "gofmt" gofmt_clean
 stage "go mod tidy" go mod tidy -diff
 stage "go vet" scripts/go.sh vet ./...
+# Its calls need no C; the whole program is linked by make macos.
+stage "go vet, macOS" env GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 go vet ./go/platform ./go/machine
 stage "staticcheck" scripts/go.sh run "$staticcheck" ./...
 stage "C form" c_form
 # A database that is given has to be there.

@@ -3,10 +3,12 @@
 #
 #	scripts/release.sh image [VERSION]   a container image of bin/quern, checked
 #	scripts/release.sh deb [VERSION]     a package for Debian and Ubuntu of bin/quern, checked
-#	scripts/release.sh all [VERSION]     archives, libraries, packages for Debian, Python and Node, images, bills of
-#	                                     materials, checksums for amd64 and arm64
+#	scripts/release.sh all [VERSION]     for Linux on amd64 and arm64 archives, libraries, packages for Debian, Python and
+#	                                     Node, images; archives for Windows and macOS, with what winget, Scoop and Homebrew
+#	                                     are told; bills of materials, provenance, checksums, signatures
 #
-# The same commit gives the same bytes, with the same compilers.
+# The same commit gives the same bytes, with the same compilers. scripts/setup.sh release installs those of other systems; what
+# is missing is left out, and said.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -59,8 +61,28 @@ library() {
 # package BINARY ARCH: for Debian.
 package() { scripts/release/deb.sh build "$1" "$2" "$version" build/release; }
 
-# publish BINARY ARCH [DOCS]
-publish() { "$tool" -binary "$1" -arch "$2" -version "$version" -docs "${3:-}"; }
+# publish BINARY ARCH [DOCS [SYSTEM]]
+publish() {
+	local stubs=
+	[[ ${4:-} != darwin ]] || stubs=$(scripts/cross.sh stubs)
+	"$tool" -binary "$1" -arch "$2" -version "$version" -docs "${3:-}" -system "${4:-linux}" -stubs "$stubs"
+}
+
+# others: the archives for Windows and macOS. Each program is linked twice, to the same bytes.
+others() {
+	local at system arch binary
+	[[ -x build/zig/zig ]] || { echo "release: no Zig here (scripts/setup.sh release): nothing is made for Windows and macOS" >&2; return; }
+	for at in windows/amd64 darwin/arm64 darwin/amd64; do
+		system=${at%/*} arch=${at#*/}
+		binary=$(scripts/cross.sh program "$system" "$arch" "$version")
+		mv "$binary" "$binary.first"
+		scripts/cross.sh program "$system" "$arch" "$version" >/dev/null
+		cmp "$binary" "$binary.first" || { echo "release: $binary differs when it is linked again" >&2; return 1; }
+		rm "$binary.first"
+		publish "$binary" "$arch" build/release "$system"
+	done
+	"$tool" -packages -version "$version"
+}
 
 case $what in
 image)
@@ -93,6 +115,8 @@ all)
 		package "$binary" arm64
 		publish "$binary" arm64 build/release
 	fi
+	others
+	(cd dist && sha256sum --quiet --check SHA256SUMS)
 	scripts/release/sign.sh dist "$version"
 	;;
 *)

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Installs what this machine lacks, with apt-get, as root or through sudo.
 #
-#	scripts/setup.sh [build|cluster|cross|test|ci]
+#	scripts/setup.sh [build|cluster|cross|release|test|ci]
 #
 #	build   a C compiler, CMake, Make
 #	cluster also UCX and what it has of RDMA
 #	cross   what builds for Windows and macOS: Zig, whose C compiler has the headers of both, from PyPI into build/zig,
 #	        and Wine, which runs programs for Windows
+#	release Zig, and what packages are made with: the Arm cross compiler, dpkg, pip, npm
 #	test    build, cluster and two MPIs, network namespaces, the Arm cross compiler, QEMU, NumPy, Jinja2, venv, Chromium,
 #	        and Node with a client (the default)
 #	ci      also Clang, clang-format and ShellCheck
@@ -39,14 +40,22 @@ missing_cluster() {
 }
 missing_cross() {
 	have zig || have_python ensurepip || echo python3-venv
-	[[ $(uname -m) != x86_64 ]] || have wine64 || [[ -x /usr/lib/wine/wine64 ]] || echo wine64
+	[[ $level == release || $(uname -m) != x86_64 ]] || have wine64 || [[ -x /usr/lib/wine/wine64 ]] || echo wine64
+}
+missing_arm() {
+	have aarch64-linux-gnu-gcc || echo gcc-aarch64-linux-gnu
+	[[ $(aarch64-linux-gnu-gcc -print-file-name=libc.a 2>/dev/null) == /* ]] || echo libc6-dev-arm64-cross
+}
+missing_release() {
+	have dpkg-deb || echo dpkg
+	have node && have npm || echo nodejs npm
+	have_python pip || echo python3-pip
+	[[ -e /etc/ssl/certs/ca-certificates.crt ]] || echo ca-certificates
 }
 missing_test() {
 	have ip && have tc || echo iproute2
 	have mpicc.openmpi && have mpirun.openmpi || echo openmpi-bin libopenmpi-dev
 	have mpicc.mpich && have mpirun.mpich || echo mpich libmpich-dev
-	have aarch64-linux-gnu-gcc || echo gcc-aarch64-linux-gnu
-	[[ $(aarch64-linux-gnu-gcc -print-file-name=libc.a 2>/dev/null) == /* ]] || echo libc6-dev-arm64-cross
 	have qemu-aarch64 || echo qemu-user
 	have node && have npm || echo nodejs npm
 	have_python numpy || echo python3-numpy
@@ -68,7 +77,9 @@ packages() {
 	{
 		missing_build
 		[[ $1 != cluster && $1 != test && $1 != ci ]] || missing_cluster
-		[[ $1 != cross ]] || missing_cross
+		[[ $1 != cross && $1 != release ]] || missing_cross
+		[[ $1 != release ]] || missing_release
+		[[ $1 != release && $1 != test && $1 != ci ]] || missing_arm
 		[[ $1 != test && $1 != ci ]] || missing_test
 		[[ $1 != ci ]] || missing_ci
 	} | tr ' ' '\n' | sort -u | paste -sd ' '
@@ -126,9 +137,9 @@ at_least() { printf '%s\n' "$2" "$1" | sort -VC; }
 
 level=${1:-test}
 case $level in
-build | cluster | cross | test | ci) ;;
+build | cluster | cross | release | test | ci) ;;
 *)
-	say "no such level: $level; build, cluster, cross, test or ci"
+	say "no such level: $level; build, cluster, cross, release, test or ci"
 	exit 2
 	;;
 esac
@@ -161,12 +172,15 @@ install_zig() {
 		return
 	fi
 	say "installing Zig $want in $at"
-	/usr/bin/python3 -m venv "$at/venv" && "$at/venv/bin/pip" -q --disable-pip-version-check install "ziglang==$want" &&
-		ln -sf "$("$at/venv/bin/python" -c 'import ziglang; print(ziglang.__path__[0])')/zig" "$at/zig" && return
-	say "there is no Zig: programs for Windows and macOS cannot be built"
+	{
+		/usr/bin/python3 -m venv "$at/venv" && "$at/venv/bin/pip" -q --disable-pip-version-check install "ziglang==$want" &&
+			ln -sf "$("$at/venv/bin/python" -c 'import ziglang; print(ziglang.__path__[0])')/zig" "$at/zig" && return
+	} >/dev/null 2>&1
+	say "Zig $want cannot be installed from PyPI, and there is none on PATH: programs for Windows and macOS cannot be built"
 	return 1
 }
 [[ $level != cross ]] || install_zig
+[[ $level != release ]] || install_zig || true # the release goes on without
 check_go
 needed=$(packages "$([[ $level == cluster ]] && echo cluster || echo build)")
 if [[ $needed ]]; then

@@ -4,7 +4,7 @@
 #	cmake --build build-windows-amd64
 #	wine64 build-windows-amd64/csrc/check.exe
 #
-# as scripts/cross.sh does. The other targets are aarch64-macos and x86_64-macos. QN_ZIG is Zig's program.
+# as scripts/cross.sh does. The other targets are aarch64-macos.12.0 and x86_64-macos.12.0, which have the oldest macOS. QN_ZIG is Zig's program.
 set(CMAKE_TRY_COMPILE_PLATFORM_VARIABLES QN_TARGET QN_ZIG)
 if(NOT QN_ZIG)
   set(QN_ZIG zig)

@@ -1,9 +1,10 @@
 // Command release puts a built program into what is published: an archive with its man pages and
 // completions, a bill of materials, for Linux a container image, and their checksums; and at the end what package managers
-// of Windows and macOS are told of it.
+// of Windows and macOS are told of it. A program for macOS is looked at first.
 //
 //	go run ./scripts/release -binary bin/quern -arch amd64 -version v0.1.0 -docs build/release -out dist
 //	go run ./scripts/release -binary build-windows-amd64/quern.exe -system windows -version v0.1.0 -docs build/release -out dist
+//	go run ./scripts/release -binary build-darwin-arm64/quern -system darwin -arch arm64 -stubs ... -version v0.1.0 -docs build/release
 //	go run ./scripts/release -packages -version v0.1.0 -out dist
 //
 // With the same inputs it writes the same bytes: times are those of SOURCE_DATE_EPOCH, or 1970.
@@ -27,6 +28,7 @@ type release struct {
 	binary, system, arch, version string
 	docs                          string // folder with man/ and completions/
 	roots                         string // PEM file of certificate authorities
+	stubs                         string // folders of stubs of macOS's libraries, with commas between
 	out                           string
 	time                          time.Time
 	maxImage                      int64
@@ -42,9 +44,10 @@ func main() {
 	flag.StringVar(&r.roots, "roots", "/etc/ssl/certs/ca-certificates.crt", "`file` of the certificate authorities in the image")
 	flag.StringVar(&r.out, "out", "dist", "`folder` to write into")
 	flag.Int64Var(&r.maxImage, "max-image", 19_000_000, "compressed `bytes` that an image may have")
+	flag.StringVar(&r.stubs, "stubs", "scripts/release/macos", "`folders` of text stubs of macOS's libraries, with commas between")
 	check := flag.Bool("check", false, "unpack the image that is there and run its program")
 	packages := flag.Bool("packages", false, "write the manifests of winget, Scoop and Homebrew for the archives that are there")
-	machO := flag.String("mach-o", "", "look at this `program` for macOS, which cannot be run here")
+	machO := flag.String("mach-o", "", "look at this `program` for macOS, which cannot be run here, and write nothing")
 	flag.Parse()
 	if s, err := strconv.ParseInt(os.Getenv("SOURCE_DATE_EPOCH"), 10, 64); err == nil {
 		r.time = time.Unix(s, 0).UTC()
@@ -56,7 +59,7 @@ func main() {
 	case *packages:
 		run = r.packages
 	case *machO != "":
-		run = func() error { return checkMachO(*machO, r.arch) }
+		r.binary, run = *machO, r.lookAtMac
 	}
 	if err := run(); err != nil {
 		fmt.Fprintf(os.Stderr, "release: %v\n", err)
@@ -72,6 +75,11 @@ func (r *release) name(ending string) string {
 func (r *release) write() error {
 	if r.binary == "" || r.version == "" {
 		return fmt.Errorf("want -binary and -version")
+	}
+	if r.system == "darwin" {
+		if err := r.lookAtMac(); err != nil {
+			return err
+		}
 	}
 	if err := os.MkdirAll(r.out, 0o755); err != nil {
 		return err
@@ -89,11 +97,23 @@ func (r *release) write() error {
 			return err
 		}
 	}
+	if err := r.comesFrom(); err != nil {
+		return err
+	}
 	return r.sums()
 }
 
-// sums writes where this release comes from, and then the checksums of all files in the folder.
-func (r *release) sums() error {
+// lookAtMac looks at the program for macOS.
+func (r *release) lookAtMac() error {
+	s, err := readStubs(strings.Split(r.stubs, ",")...)
+	if err != nil {
+		return err
+	}
+	return checkMachO(r.binary, r.arch, s)
+}
+
+// comesFrom writes where this release comes from.
+func (r *release) comesFrom() error {
 	own, err := filepath.Glob(r.name(".*"))
 	if err != nil {
 		return err
@@ -108,20 +128,28 @@ func (r *release) sums() error {
 			files = append(files, subject{filepath.Base(name), map[string]string{"sha256": digest(data)}})
 		}
 	}
-	if err := r.provenance(files, os.Getenv("QUERN_BUILDER")); err != nil {
-		return err
-	}
-	names, err := filepath.Glob(filepath.Join(r.out, "quern-*"))
-	if err != nil {
-		return err
-	}
+	return r.provenance(files, os.Getenv("QUERN_BUILDER"))
+}
+
+// sums writes the checksums of all files in the folder: those of the packages are in folders below.
+func (r *release) sums() error {
 	var b strings.Builder
-	for _, name := range names {
-		data, err := os.ReadFile(name)
+	for _, pattern := range []string{"quern-*", "packages/*/*"} {
+		names, err := filepath.Glob(filepath.Join(r.out, pattern))
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(&b, "%s  %s\n", digest(data), filepath.Base(name))
+		for _, name := range names {
+			data, err := os.ReadFile(name)
+			if err != nil {
+				return err
+			}
+			rel, err := filepath.Rel(r.out, name)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(&b, "%s  %s\n", digest(data), filepath.ToSlash(rel))
+		}
 	}
 	return writeFile(filepath.Join(r.out, "SHA256SUMS"), []byte(b.String()))
 }

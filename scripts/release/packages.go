@@ -60,7 +60,7 @@ func (r *release) packages() error {
 			return err
 		}
 	}
-	return nil
+	return r.sums()
 }
 
 // published finds an archive of this release, and whether it is there.

@@ -128,6 +128,13 @@ func TestPackages(t *testing.T) {
 		t.Errorf("Scoop installs %+v", scoop)
 	}
 
+	sums := string(read(t, r, "SHA256SUMS"))
+	for _, name := range []string{windows, "packages/winget/Quern.Quern.installer.yaml", "packages/scoop/quern.json", "packages/homebrew/quern.rb"} {
+		if line := sum(name) + "  " + name + "\n"; strings.Count(sums, line) != 1 {
+			t.Errorf("SHA256SUMS has no %s:\n%s", line, sums)
+		}
+	}
+
 	formula := string(read(t, r, "packages/homebrew/quern.rb"))
 	for _, arch := range []string{"arm64", "amd64"} {
 		name := "quern-v1.2.3-darwin-" + arch + ".tar.gz"
@@ -159,14 +166,4 @@ func TestPackagesOfWhatIsThere(t *testing.T) {
 		t.Errorf("a formula without its archives: %v", err)
 	}
 	read(t, r, "packages/scoop/quern.json")
-}
-
-func TestMachORefuses(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "elf")
-	if err := os.WriteFile(name, []byte("\x7fELF and more"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := checkMachO(name, "arm64"); err == nil {
-		t.Error("an ELF file is a program for macOS")
-	}
 }

@@ -60,7 +60,7 @@ func (r *release) provenance(files []subject, builder string) error {
 		Built: built{
 			Definition: definition{
 				Type:       "https://" + info.Main.Path + "/scripts/release",
-				Parameters: map[string]string{"version": r.version, "arch": r.arch, "go": info.GoVersion, "modified": settings["vcs.modified"]},
+				Parameters: map[string]string{"version": r.version, "system": r.system, "arch": r.arch, "go": info.GoVersion, "modified": settings["vcs.modified"]},
 				Sources:    []subject{{"git+https://" + info.Main.Path, map[string]string{"gitCommit": commit}}},
 			},
 			Run: run{map[string]string{"id": builder}, map[string]string{"finishedOn": r.time.Format(time.RFC3339)}},
