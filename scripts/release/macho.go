@@ -42,7 +42,7 @@ func checkMachO(name, arch string, s stubs) error {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	p := &machO{f, name, arch, data, s}
-	for _, look := range []func() error{p.header, p.version, p.imports, p.signature} {
+	for _, look := range []func() error{p.header, p.version, p.imports, p.addresses, p.signature} {
 		if err := look(); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
@@ -161,10 +161,9 @@ type bind struct {
 func binds(code []byte) iter.Seq2[bind, error] {
 	return func(yield func(bind, error) bool) {
 		var b bind
-		skip := func() bool { // a number of variable length
-			n := slices.IndexFunc(code, func(c byte) bool { return c < 0x80 }) + 1
-			code = code[n:]
-			return n > 0
+		skip := func() (ok bool) {
+			code, ok = afterNumber(code)
+			return ok
 		}
 		for len(code) > 0 {
 			op, low := code[0]&0xf0, code[0]&0x0f
@@ -208,6 +207,55 @@ func binds(code []byte) iter.Seq2[bind, error] {
 			}
 		}
 	}
+}
+
+// afterNumber returns what is behind a number of variable length.
+func afterNumber(code []byte) ([]byte, bool) {
+	n := slices.IndexFunc(code, func(c byte) bool { return c < 0x80 }) + 1
+	return code[n:], n > 0
+}
+
+// addresses goes through the opcodes by which macOS adds to addresses where it loads a program (REBASE_OPCODE_ of
+// mach-o/loader.h): none may be in a segment that is not to be written, such as the code's.
+func (p *machO) addresses() error {
+	raw := p.command(dyldInfo, 48)
+	off, size := uint64(p.ByteOrder.Uint32(raw[8:])), uint64(p.ByteOrder.Uint32(raw[12:]))
+	if off+size > uint64(len(p.data)) {
+		return fmt.Errorf("its addresses are from %d on, of %d bytes, in %d", off, size, len(p.data))
+	}
+	var segments []*macho.Segment
+	for _, l := range p.Loads {
+		if s, ok := l.(*macho.Segment); ok {
+			segments = append(segments, s)
+		}
+	}
+	for code := p.data[off : off+size]; len(code) > 0; {
+		op, low := code[0]&0xf0, int(code[0]&0x0f)
+		code = code[1:]
+		numbers := 0
+		switch op {
+		case 0x00, 0x10, 0x40, 0x50: // the end, a kind, steps of a size that is known, or times that are
+		case 0x20:
+			const write = 2
+			if low >= len(segments) || segments[low].Prot&write == 0 {
+				return fmt.Errorf("it has addresses in segment %d, which is not to be written", low)
+			}
+			numbers = 1
+		case 0x30, 0x60, 0x70:
+			numbers = 1
+		case 0x80:
+			numbers = 2
+		default:
+			return fmt.Errorf("its addresses have %#x", op)
+		}
+		for range numbers {
+			var ok bool
+			if code, ok = afterNumber(code); !ok {
+				return fmt.Errorf("its addresses end in %#x", op)
+			}
+		}
+	}
+	return nil
 }
 
 // signature checks an ad hoc signature, which Arm's kernel wants of every program and Intel's does not, by the hashes of all

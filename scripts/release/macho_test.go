@@ -83,6 +83,7 @@ func TestMachO(t *testing.T) {
 		return 0
 	}
 	signature := int(binary.LittleEndian.Uint32(data[find(codeSignature)+8:]))
+	rebase := int(binary.LittleEndian.Uint32(data[find(dyldInfo)+8:]))
 	put := func(at int, v uint32) func([]byte) []byte {
 		return func(b []byte) []byte {
 			binary.LittleEndian.PutUint32(b[at:], v)
@@ -116,6 +117,8 @@ func TestMachO(t *testing.T) {
 		"no directory":             {change: flip(signature + 20), want: "no directory"},
 		"not ad hoc":               {change: put(signature+20+12, 0), want: "ad hoc"},
 		"a name too few":           {stubs: stubOf(t, asks[1:]), want: asks[0]},
+		"addresses in the code":    {change: put(rebase, 0x21), want: "not to be written"},
+		"other addresses":          {change: put(rebase, 0xf1), want: "its addresses have"},
 		"a library without a stub": {stubs: stubs{}, want: "of which no stub says"},
 	} {
 		b := bytes.Clone(data)
