@@ -28,6 +28,7 @@ type Ranks struct {
 	Chosen func(model.Prediction, model.Network)
 
 	busy int32 // 1: the others have a model, or are told to load one; atomic, since who loads is not waited for
+	told int32 // 1: Lost was called
 }
 
 // Dismiss ends the other ranks, unless they have a model, or are told to load one: then an engine is still open or being
@@ -185,11 +186,16 @@ func (e *Engine) watch() {
 		err := e.device.inTurn(func() error { return e.lead.Ping(pingEvery, pongAfter) })
 		e.talk.Unlock()
 		if err != nil {
-			if lost := e.config.Ranks.Lost; lost != nil {
-				lost(err)
-			}
+			e.lost(err)
 			return
 		}
+	}
+}
+
+// lost tells that another rank has ended or does not answer.
+func (e *Engine) lost(err error) {
+	if r := e.config.Ranks; r.Lost != nil && atomic.CompareAndSwapInt32(&r.told, 0, 1) {
+		r.Lost(err)
 	}
 }
 

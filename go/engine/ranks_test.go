@@ -192,3 +192,23 @@ func TestNoDraftsByLayers(t *testing.T) {
 		t.Errorf("%v, want %v", got, want)
 	}
 }
+
+// A rank that is gone when the weights are released is reported, though the engine is closed before the watch looks.
+func TestRankIsLostInSleep(t *testing.T) {
+	r, wait := inThreads(t, tiny, testBudget())
+	var told []error
+	r.Lost = func(err error) { told = append(told, err) }
+	e, err := opened(t, tiny, Config{Ranks: r})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Group.Break()
+	e.sleep()
+	e.Close()
+	if len(told) != 1 || !errors.Is(told[0], ErrRanks) {
+		t.Errorf("told of %v, want %v once", told, ErrRanks)
+	}
+	if err := wait(); err == nil {
+		t.Error("the other rank has ended without an error")
+	}
+}

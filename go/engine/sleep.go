@@ -33,7 +33,9 @@ func (e *Engine) bytes() uint64 {
 // sleep releases the weights and the activations, on all ranks. The pages of the file become the first that the kernel
 // reclaims.
 func (e *Engine) sleep() {
-	_ = e.asked(func() error { return e.lead.Sleep(context.Background()) }) // who is gone is noticed by the watch
+	if err := e.asked(func() error { return e.lead.Sleep(context.Background()) }); errors.Is(err, ErrRanks) {
+		e.lost(err) // the engine may be closed before the watch finds out
+	}
 	e.device.leave(e)
 	e.runner.Close()
 	if e.mover != nil {
