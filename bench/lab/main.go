@@ -48,7 +48,7 @@ var experiments = []experiment{
 	python("entropy"), python("bound"),
 	python("reuse"), python("tiers"), python("sparse"), python("old_kv"),
 	python("exits"), python("partial"),
-	python("requantize"), python("neurons"), python("activations"),
+	python("requantize"), python("neurons"), python("activations"), python("loftq"),
 	compiled("rans"), compiled("twelve"), compiled("amx"),
 	{name: "smt", run: smt}, {name: "sustained", run: sustained}, {name: "energy", run: energy},
 }
