@@ -114,6 +114,7 @@ func (f *Fleet) sources() []server.Source {
 // source returns a model as what the server loads, from the head that read returns.
 func (f *Fleet) source(model Model, read func() (*member, error)) server.Source {
 	src := server.Source{Tags: model.Tags, Path: model.Path, Ctx: max(model.Launch.Ctx, 0)}
+	src.Elsewhere = f.c.Files.Elsewhere(model.Path)
 	src.Names, src.Persona = model.names(), f.persona(model.names()[0], model.Persona)
 	for _, a := range model.Launch.Adapters {
 		src.Adapters = append(src.Adapters, a.Name)

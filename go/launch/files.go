@@ -52,6 +52,9 @@ func (f *Files) Remote(name string, sources []model.Source) {
 	f.remote[name] = sources
 }
 
+// Elsewhere reports whether the model called name is read from its server: see Remote.
+func (f *Files) Elsewhere(name string) bool { return f.remotely(name) != nil }
+
 // remotely returns the sources of a model; nil if it is none that is elsewhere.
 func (f *Files) remotely(name string) []model.Source {
 	f.mu.Lock()

@@ -67,7 +67,7 @@ func (s *Set[M]) Unload(name string) error {
 		return fmt.Errorf("%w: %q", ErrLoading, e.spec.Names[0])
 	case e.state == Loading:
 		e.round.asked = false
-		s.stop()
+		s.stop(e)
 		return nil
 	}
 	s.retire(e, Unloaded)
@@ -144,12 +144,14 @@ func (s *Set[M]) Close(ctx context.Context, finish func(Instance[M])) bool {
 	s.mu.Lock()
 	s.closed = true
 	for _, e := range slices.Clone(s.queue) {
-		if e != s.loading {
+		if e.loading {
+			s.stop(e)
+		} else {
 			s.dequeue(e, ErrClosed)
 		}
 	}
-	s.stop()
-	for s.running || slices.ContainsFunc(s.held(), func(e *entry[M]) bool { return e.moving }) {
+	s.wake()
+	for s.running || slices.ContainsFunc(s.held(), func(e *entry[M]) bool { return e.moving || e.loading }) {
 		changed := s.changed
 		s.mu.Unlock()
 		select {

@@ -164,10 +164,7 @@ func (s *Set[M]) want(e *entry[M]) *round {
 	if e.round == nil {
 		e.round = &round{done: make(chan struct{})}
 		s.queue = append(s.queue, e)
-		if !s.running {
-			s.running = true
-			go s.run()
-		}
+		s.start()
 		s.wake()
 	}
 	return e.round

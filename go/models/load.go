@@ -45,31 +45,70 @@ func (s *Set[M]) ask(name string) (*round, error) {
 	return r, nil
 }
 
-// run loads what is queued, one at a time: two loads at once would take as long, and hold more memory.
+// start has a goroutine load what is queued, unless there is one. The caller holds the lock.
+func (s *Set[M]) start() {
+	if !s.running && slices.ContainsFunc(s.queue, func(e *entry[M]) bool { return !e.loading }) {
+		s.running = true
+		go s.run()
+	}
+}
+
+// run loads what is queued, one at a time: two loads at once would take as long, and hold more memory. While one waits for
+// another machine, another goroutine has the turn.
 func (s *Set[M]) run() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for len(s.queue) > 0 {
+	for {
+		first := slices.IndexFunc(s.queue, func(e *entry[M]) bool { return !e.loading })
+		if first < 0 {
+			break
+		}
 		// One that still has to end what it does is waited for, but not by the others.
-		i := slices.IndexFunc(s.queue, func(e *entry[M]) bool { return !e.moving && !e.leaving })
+		i := slices.IndexFunc(s.queue, func(e *entry[M]) bool { return !e.loading && !e.moving && !e.leaving })
 		if i < 0 {
-			e := s.queue[0]
+			e := s.queue[first]
 			if err := s.wait(e, 0); err != nil {
 				s.dequeue(e, err)
 			}
 			continue
 		}
 		e := s.queue[i]
-		s.loading = e
+		e.loading = true
 		err := s.bring(e)
-		s.loading = nil
-		if errors.Is(err, errNobody) && s.wanted(e) == nil { // somebody does by now
-			continue
+		e.loading = false
+		if !errors.Is(err, errNobody) || s.wanted(e) != nil { // else somebody does by now
+			s.settle(e, err)
 		}
-		s.settle(e, err)
+		if e.apart { // the turn is another's
+			e.apart = false
+			s.start()
+			s.wake()
+			return
+		}
 	}
 	s.running = false
 	s.wake()
+}
+
+// away reports whether a model is being loaded without the turn.
+func (e *entry[M]) away() bool { return e.apart && e.cancel != nil }
+
+// give gives the turn to another goroutine, while a model waits for another machine. The caller holds the lock.
+func (s *Set[M]) give(e *entry[M]) {
+	e.apart, s.running = true, false
+	s.start()
+	s.wake()
+}
+
+// take waits for the turn. The caller holds the lock, which is released meanwhile.
+func (s *Set[M]) take(e *entry[M]) error {
+	for s.running {
+		if err := s.wait(e, 0); err != nil {
+			return err
+		}
+	}
+	e.apart, s.running = false, true
+	return nil
 }
 
 // errNobody reports that nobody waits for a model any more.
@@ -125,6 +164,11 @@ func (s *Set[M]) fill(e *entry[M]) error {
 			}
 			return err
 		}
+		if e.apart {
+			if err := s.take(e); err != nil {
+				return err
+			}
+		}
 		takes := s.c.Memory.Free() + lack // at least
 		switch others := s.beside(e); {
 		case e.starting && !s.evict(e): // all that are loaded at the start are to fit beside each other
@@ -166,7 +210,10 @@ func (s *Set[M]) load(e *entry[M]) error {
 	inst := e.inst
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	s.cancel = cancel
+	e.cancel = cancel
+	if e.spec.Elsewhere && !e.apart {
+		s.give(e)
+	}
 	s.mu.Unlock()
 	err := s.guard(e, func() (err error) {
 		if inst != nil {
@@ -176,7 +223,9 @@ func (s *Set[M]) load(e *entry[M]) error {
 		return err
 	})
 	s.mu.Lock()
-	s.cancel = nil
+	if e.cancel = nil; e.apart {
+		s.wake()
+	}
 	if err == nil {
 		e.inst = inst
 	} else if ctx.Err() != nil { // whatever it failed with
@@ -200,10 +249,10 @@ func Guard(name string, told func(*PanicError), f func() error) error {
 	return err
 }
 
-// stop ends the load that runs: the model is removed, nobody asks for it any more, or all end. The caller holds the lock.
-func (s *Set[M]) stop() {
-	if s.cancel != nil {
-		s.cancel()
+// stop ends the load of a model: it is removed, nobody asks for it any more, or all end. The caller holds the lock.
+func (s *Set[M]) stop(e *entry[M]) {
+	if e.cancel != nil {
+		e.cancel()
 	}
 	s.wake()
 }
@@ -271,7 +320,7 @@ func (s *Set[M]) wanted(e *entry[M]) error {
 		return ErrClosed
 	case e.removed:
 		return fmt.Errorf("the model was removed")
-	case len(e.round.waiters) == 0 && !e.round.asked:
+	case e.round == nil || len(e.round.waiters) == 0 && !e.round.asked: // it is loaded after all, or they went
 		return errNobody
 	}
 	return nil

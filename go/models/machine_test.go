@@ -69,7 +69,7 @@ func (m *machine) spec(name string, bytes uint64, took time.Duration) Spec[strin
 		Names: []string{name},
 		Need: func(room uint64) (uint64, error) {
 			if bytes > room {
-				return 0, fmt.Errorf("it needs %d, %d are free", bytes, room)
+				return 0, fmt.Errorf("it needs %d, %d are free: %w", bytes, room, noRoom(bytes-room))
 			}
 			return bytes, nil
 		},

@@ -103,6 +103,8 @@ type Spec[M any] struct {
 	Broken error
 	// Starting: requests are told that it is loading until it was loaded once.
 	Starting bool
+	// Elsewhere: loading it mostly waits for another machine, so others are loaded meanwhile.
+	Elsewhere bool
 	// Need returns the memory that it takes at least, where `room` bytes are free, or why that is too little for it. An error
 	// for want of memory, here and of other functions, wraps one with a method Missing: how many bytes more would have done.
 	Need func(room uint64) (uint64, error)
@@ -151,9 +153,7 @@ type Set[M any] struct {
 	removed   []*entry[M] // not unloaded yet
 	by        map[string]*entry[M]
 	queue     []*entry[M] // to be loaded, in the order in which that was asked for
-	running   bool        // there is a goroutine that loads
-	loading   *entry[M]   // by it
-	cancel    func()      // ends that, while the model's own function runs; nil: it does not
+	running   bool        // there is a goroutine that has the turn to make room and to load
 	level     float64     // the value of what was evicted last
 	closed    bool
 	unwatched bool          // nobody may watch any more
@@ -169,6 +169,10 @@ type entry[M any] struct {
 	err      error       // why it could not be loaded
 	starting bool
 	removed  bool
+
+	loading bool   // a goroutine brings it into memory
+	apart   bool   // that goroutine has not the turn
+	cancel  func() // ends that, while the model's own function runs; nil: it does not
 
 	leases  int
 	moving  bool      // falls asleep or is unloaded at this moment
@@ -241,11 +245,11 @@ func (s *Set[M]) Remove(name string) {
 	s.entries = slices.DeleteFunc(s.entries, func(o *entry[M]) bool { return o == e })
 	s.tell(Event{Model: e.spec.Names[0], Removed: true})
 	s.removed = append(s.removed, e)
-	if s.loading != e {
+	if !e.loading {
 		s.dequeue(e, &NotFoundError{name, s.names()})
 		s.retire(e, Unloaded)
 	} else {
-		s.stop()
+		s.stop(e)
 	}
 	s.forget()
 }
@@ -256,7 +260,7 @@ func (s *Set[M]) held() []*entry[M] { return slices.Concat(s.entries, s.removed)
 
 // forget lets go of removed models that take no memory any more. The caller holds the lock.
 func (s *Set[M]) forget() {
-	s.removed = slices.DeleteFunc(s.removed, func(e *entry[M]) bool { return e.inst == nil && e != s.loading })
+	s.removed = slices.DeleteFunc(s.removed, func(e *entry[M]) bool { return e.inst == nil && !e.loading })
 }
 
 // find returns the model of a name: the only one or the default where it is empty. The caller holds the lock.

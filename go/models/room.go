@@ -21,6 +21,15 @@ func (s *Set[M]) makeRoom(e *entry[M], least uint64) error {
 		return err
 	}
 	need, err := s.need(e)
+	for {
+		// What another load holds may be had when that has ended.
+		if _, short := missing(err); !short || !s.loads(e) {
+			break
+		}
+		if err = s.wait(e, 0); err == nil {
+			need, err = s.need(e)
+		}
+	}
 	for err == nil {
 		short, enough := uint64(0), true
 		if s.c.Memory != nil {
@@ -40,6 +49,8 @@ func (s *Set[M]) makeRoom(e *entry[M], least uint64) error {
 			switch {
 			case others:
 				err = s.wait(e, d)
+			case s.loads(e):
+				err = s.wait(e, 0)
 			case enough: // and nobody has more
 				return nil
 			case e.inst != nil: // what it keeps while it sleeps takes the memory
@@ -92,8 +103,10 @@ func (s *Set[M]) need(e *entry[M]) (uint64, error) {
 // lock, which is released meanwhile.
 func (s *Set[M]) needIn(e *entry[M], room uint64) (n uint64, err error) {
 	inst := e.inst
+	if e.spec.Elsewhere { // its head may come from there
+		s.give(e)
+	}
 	s.mu.Unlock()
-	defer s.mu.Lock()
 	err = s.guard(e, func() (err error) {
 		if inst != nil {
 			n, err = inst.Need(room)
@@ -102,6 +115,12 @@ func (s *Set[M]) needIn(e *entry[M], room uint64) (n uint64, err error) {
 		}
 		return err
 	})
+	s.mu.Lock()
+	if e.apart {
+		if ended := s.take(e); err == nil {
+			err = ended
+		}
+	}
 	return n, err
 }
 
@@ -119,7 +138,13 @@ func (s *Set[M]) room(e *entry[M]) uint64 {
 
 // beside reports whether other models take memory. The caller holds the lock.
 func (s *Set[M]) beside(e *entry[M]) bool {
-	return slices.ContainsFunc(s.held(), func(o *entry[M]) bool { return o != e && o.inst != nil })
+	return s.loads(e) || slices.ContainsFunc(s.held(), func(o *entry[M]) bool { return o != e && o.inst != nil })
+}
+
+// loads reports whether another model is being loaded elsewhere: it takes memory, or has the place of one of so many that may be
+// loaded. The caller holds the lock.
+func (s *Set[M]) loads(e *entry[M]) bool {
+	return slices.ContainsFunc(s.held(), func(o *entry[M]) bool { return o != e && o.away() })
 }
 
 // collect frees what nothing uses any more, and returns how many bytes are free then. The caller holds the lock, which is
@@ -142,7 +167,7 @@ func (s *Set[M]) free(f func(uint64) uint64, n uint64) bool {
 func (s *Set[M]) crowded(e *entry[M]) bool {
 	n := 0
 	for _, o := range s.held() {
-		if o != e && o.state == Loaded {
+		if o != e && (o.state == Loaded || o.away()) {
 			n++
 		}
 	}

@@ -16,6 +16,7 @@ func TestStorm(t *testing.T) {
 	var specs []Spec[string]
 	for i := range 5 {
 		specs = append(specs, m.spec(fmt.Sprint(i), uint64(6+i), 50*time.Microsecond))
+		specs[i].Elsewhere = i%2 == 1
 	}
 	s := newSet(t, Config{Memory: m, KeepAlive: 3 * time.Millisecond, Sleep: time.Millisecond, Most: 3}, specs...)
 	var wg sync.WaitGroup

@@ -16,6 +16,9 @@ var allocated = []gguf.Type{
 	gguf.IQ4_XS, gguf.Q4_K, gguf.Q5_K, gguf.Q6_K, gguf.Q8_0,
 }
 
+// trellis are the types among which it chooses where options say so: few programs read them.
+var trellis = []gguf.Type{gguf.IQ1_KT, gguf.IQ2_KT, gguf.IQ3_KT, gguf.IQ4_KT}
+
 // An Allocation gives bits to tensors where they lower the loss most. The loss is taken to be the sum over tensors of
 // Weight times Error, as it is for errors that are small and independent.
 type Allocation struct {
@@ -41,8 +44,11 @@ type Sized struct {
 // NewAllocation encodes the tensors of a job's file as each type that they may have, to see what that spoils. Of a large
 // tensor it takes rows from all over. Tensors that no mix quantizes, or that options name, have no choice.
 func NewAllocation(ctx context.Context, j *Job, o Options) (*Allocation, error) {
-	a := &Allocation{}
-	for _, t := range allocated {
+	a, types := &Allocation{}, allocated
+	if o.Trellis {
+		types = slices.Concat(allocated, trellis)
+	}
+	for _, t := range types {
 		// A mix of one type finds which tensors are taken, and what fits their rows.
 		o.Pure = true
 		choices, err := Choose(j.From, Mix{Base: t}, o)

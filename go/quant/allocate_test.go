@@ -86,3 +86,42 @@ func TestAllocation(t *testing.T) {
 		t.Errorf("a file of %d bytes, %d were said, %v", out.Len(), n, err)
 	}
 }
+
+// With the trellis types there are smaller files, also without an importance matrix, and none loses more at its size.
+func TestAllocationOfTrellisTypes(t *testing.T) {
+	t.Parallel()
+	f := peerModel(t, t.TempDir(), "rows")
+	allocate := func(o quant.Options) *quant.Allocation {
+		a, err := quant.NewAllocation(context.Background(), &quant.Job{From: f, Threads: 1}, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	loss := func(a *quant.Allocation, budget uint64) (sum float64) {
+		a.Fill(budget)
+		for i := range a.Tensors {
+			sum += a.Tensors[i].Weight * a.Chosen(i).Error
+		}
+		return sum
+	}
+	plain, more := allocate(quant.Options{}), allocate(quant.Options{Trellis: true})
+	least, most := plain.Bounds()
+	if fewer, _ := more.Bounds(); fewer >= least {
+		t.Errorf("at least %d bytes, without trellis types %d", fewer, least)
+	}
+	chosen := more.Fill(least)
+	if !slices.ContainsFunc(chosen, func(c quant.Choice) bool { return slices.Contains(trellisTypes, c.To) }) {
+		t.Error("none is chosen")
+	}
+	if slices.ContainsFunc(plain.Fill(least), func(c quant.Choice) bool { return slices.Contains(trellisTypes, c.To) }) {
+		t.Error("one is chosen that was not asked for")
+	}
+	for _, budget := range []uint64{least, least + (most-least)/8} {
+		if a, b := loss(more, budget), loss(plain, budget); a > b {
+			t.Errorf("%d bytes lose %v, without trellis types %v", budget, a, b)
+		}
+	}
+}
+
+var trellisTypes = []gguf.Type{gguf.IQ1_KT, gguf.IQ2_KT, gguf.IQ3_KT, gguf.IQ4_KT}

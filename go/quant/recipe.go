@@ -75,6 +75,7 @@ type Options struct {
 	Embedding   *gguf.Type // of token_embd.weight
 	Overrides   []Override // the first that matches; not where the mix is of plain floats
 	Importance  Importance // nil: none
+	Trellis     bool       // an Allocation chooses among the trellis types too
 }
 
 // A Choice is the type that a tensor gets.

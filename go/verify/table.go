@@ -48,6 +48,9 @@ func (want *Row) Check(ctx context.Context, c engine.DeviceConfig, d Division) e
 	if want.Training != "" && kv != kvcache.F16 {
 		return fmt.Errorf("%s, training of its %s: its keys and values are f16, and the row has %s", want.Model, want.Training, want.KV)
 	}
+	if want.Bits != 0 && (want.Bits != fineBits || want.Training != "" || len(want.Prompt) == 0) {
+		return fmt.Errorf("%s: activations of %d bits; rows that continue a prompt may have %d, all others have 8", want.Model, want.Bits, fineBits)
+	}
 	f, free, err := Open(ctx, want.Model)
 	if err != nil {
 		return err
@@ -61,19 +64,19 @@ func (want *Row) Check(ctx context.Context, c engine.DeviceConfig, d Division) e
 	if want.Training != "" {
 		got, err = Train(ctx, want.Model, f, want.Training, want.Prompt, c)
 	} else {
-		got, err = Compute(ctx, want.Model, f, kv, want.Prompt, len(want.IDs), c, d)
+		got, err = Compute(ctx, want.Model, f, kv, want.Bits == fineBits, want.Prompt, len(want.IDs), c, d)
 	}
 	switch {
 	case err != nil:
 		return err
 	case !slices.Equal(got.IDs, want.IDs):
-		return fmt.Errorf("%s with %s keys and values: continues with %v, want %v", want.Model, want.KV, got.IDs, want.IDs)
+		return fmt.Errorf("%s %s: continues with %v, want %v", want.Model, want.settings(), got.IDs, want.IDs)
 	case got.Logits != want.Logits && want.Training != "":
 		return fmt.Errorf("%s, training of its %s: the numbers have the hash %s, want %s", want.Model, want.Training, got.Logits, want.Logits)
 	case got.Logits != want.Logits && len(want.Prompt) == 0:
-		return fmt.Errorf("%s with %s keys and values: the embeddings of a picture have the hash %s, want %s", want.Model, want.KV, got.Logits, want.Logits)
+		return fmt.Errorf("%s %s: the embeddings of a picture have the hash %s, want %s", want.Model, want.settings(), got.Logits, want.Logits)
 	case got.Logits != want.Logits:
-		return fmt.Errorf("%s with %s keys and values: the ids are right, the logits have the hash %s, want %s", want.Model, want.KV, got.Logits, want.Logits)
+		return fmt.Errorf("%s %s: the ids are right, the logits have the hash %s, want %s", want.Model, want.settings(), got.Logits, want.Logits)
 	}
 	return nil
 }

@@ -27,13 +27,26 @@ import (
 
 // A Row is a computation and its expected result.
 type Row struct {
-	Model    string  `json:"model"`              // see Open
-	Training string  `json:"training,omitempty"` // what is trained: adapter, dora or weights; empty: nothing, the model continues a prompt
-	KV       string  `json:"kv"`                 // type of keys and values
-	File     string  `json:"file"`               // SHA-256 of the model's file
-	Prompt   []int32 `json:"prompt"`             // token ids; of training, what is learnt
-	IDs      []int32 `json:"ids"`                // the likeliest continuation
-	Logits   string  `json:"logits"`             // SHA-256 of the logits after each token, as 32-bit floats, little endian; of an encoder, of its embeddings of a picture; of training, of the numbers after some steps
+	Model    string  `json:"model"`                 // see Open
+	Training string  `json:"training,omitempty"`    // what is trained: adapter, dora or weights; empty: nothing, the model continues a prompt
+	KV       string  `json:"kv"`                    // type of keys and values
+	Bits     int     `json:"activations,omitempty"` // of activations, 16 where they are not 8; 0: 8
+	File     string  `json:"file"`                  // SHA-256 of the model's file
+	Prompt   []int32 `json:"prompt"`                // token ids; of training, what is learnt
+	IDs      []int32 `json:"ids"`                   // the likeliest continuation
+	Logits   string  `json:"logits"`                // SHA-256 of the logits after each token, as 32-bit floats, little endian; of an encoder, of its embeddings of a picture; of training, of the numbers after some steps
+}
+
+// fineBits is how many bits activations may have instead of 8.
+const fineBits = 16
+
+// settings says with what a row was computed.
+func (r *Row) settings() string {
+	s := "with " + r.KV + " keys and values"
+	if r.Bits == fineBits {
+		s += fmt.Sprintf(", and activations of %d bits", fineBits)
+	}
+	return s
 }
 
 // A Division is among how many ranks a model is divided, by rows or by layers; the zero value: it is not.
@@ -42,18 +55,21 @@ type Division struct {
 	Layers bool
 }
 
-// Compute continues a prompt by n tokens and returns the resulting row; an encoder reads a picture instead. It
-// closes the file. Logits are computed twice, token by token and again for
+// Compute continues a prompt by n tokens and returns the resulting row; an encoder reads a picture instead. fine: activations
+// have 16 bits instead of 8. It closes the file. Logits are computed twice, token by token and again for
 // all tokens in one pass, and an error says where they differ. A model may be divided among
 // threads of this process, which changes nothing.
-func Compute(ctx context.Context, name string, f *model.File, kv kvcache.Type, prompt []int32, n int, c engine.DeviceConfig, d Division) (_ Row, err error) {
+func Compute(ctx context.Context, name string, f *model.File, kv kvcache.Type, fine bool, prompt []int32, n int, c engine.DeviceConfig, d Division) (_ Row, err error) {
 	r := Row{Model: name, KV: kv.String(), File: fileHash(f), Prompt: prompt}
+	if fine {
+		r.Bits = fineBits
+	}
 	if _, err := f.GGUF.Projector(); err == nil {
 		defer f.Close()
 		r.Logits, err = encode(ctx, f, (&engine.Config{KV: kvcache.Both(kv)}).KVTypes(), c)
 		return r, err
 	}
-	config := engine.Config{Ctx: len(prompt) + n, KV: kvcache.Both(kv)}
+	config := engine.Config{Ctx: len(prompt) + n, KV: kvcache.Both(kv), Fine: fine}
 	if d.Ranks > 1 {
 		var wait func() error
 		if config.Ranks, wait, err = engine.InThreads(ctx, func(bool) (*model.File, error) { return f.Again() }, c, d.Ranks); err != nil {

@@ -38,6 +38,12 @@ func rows() (rows []Row) {
 	} {
 		rows = append(rows, Row{Model: model, KV: kvcache.I16.String()})
 	}
+	// Activations of 16 bits: scales for 256 and for 32, a small scale beside floats, experts, a recurrence, attention by latents.
+	for _, model := range []string{
+		demo.Name, "tiny:Q4_0", "tiny:Q8_0", "tiny:Q2_K", "tiny:IQ4_XS", "tiny-gpt-oss:MXFP4_MOE", "tiny-delta:Q8_0", "tiny-latent:Q8_0",
+	} {
+		rows = append(rows, Row{Model: model, KV: kvcache.I16.String(), Bits: fineBits})
+	}
 	encoders := len(rows)
 	for _, model := range []string{demoEyes, "tiny-mmproj:F32", "tiny-mmproj:F16", "tiny-mmproj:BF16", "tiny-mmproj:Q8_0"} {
 		for _, kv := range []kvcache.Type{kvcache.F32, kvcache.I16} {
@@ -76,7 +82,7 @@ func TestUpdate(t *testing.T) {
 		if r.Training != "" {
 			all[i], err = Train(context.Background(), r.Model, f, r.Training, r.Prompt, engine.DeviceConfig{})
 		} else {
-			all[i], err = Compute(context.Background(), r.Model, f, kv, r.Prompt, 8, engine.DeviceConfig{}, Division{})
+			all[i], err = Compute(context.Background(), r.Model, f, kv, r.Bits == fineBits, r.Prompt, 8, engine.DeviceConfig{}, Division{})
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -121,7 +127,7 @@ func TestTable(t *testing.T) {
 				break // training comes last
 			}
 			trained = r.Training != ""
-			if r.Model != want[i].Model || r.KV != want[i].KV || r.Training != want[i].Training || !slices.Equal(r.Prompt, want[i].Prompt) {
+			if r.Model != want[i].Model || r.KV != want[i].KV || r.Bits != want[i].Bits || r.Training != want[i].Training || !slices.Equal(r.Prompt, want[i].Prompt) {
 				t.Errorf("row %d is of %s %s, want %s %s: run with -update", i, r.Model, r.KV, want[i].Model, want[i].KV)
 				continue
 			}
@@ -146,6 +152,9 @@ func TestCheckTells(t *testing.T) {
 		{"other training", "want adapter, dora or weights", func(r *Row) { r.Training, r.KV = "norms", "f16" }},
 		{"another number", "training of its adapter: the numbers", func(r *Row) { r.Training, r.KV, r.IDs = adapter, "f16", nil }},
 		{"training with another type", "its keys and values are f16", func(r *Row) { r.Training, r.KV = adapter, "q8_0" }},
+		{"other bits of activations", "activations of 12 bits", func(r *Row) { r.Bits = 12 }},
+		{"more of them", "and activations of 16 bits: ", func(r *Row) { r.Bits = fineBits }},
+		{"training with more", "all others have 8", func(r *Row) { r.Training, r.KV, r.Bits = adapter, "f16", fineBits }},
 		{"another model", "unknown shape", func(r *Row) { r.Model = "none" }},
 	} {
 		r := good

@@ -48,7 +48,7 @@ class Training:
 
     def __init__(self, lab, folder, model, steps, tokens, rate):
         self.lab, self.folder, self.model = lab, folder, model
-        self.flags = ["--steps", steps, "-b", tokens, "--lr", rate, "--rank", RANK, "--alpha", ALPHA, "-t", 1, "-c", 512]
+        self.flags = ["--steps", steps, "-b", tokens, "--lr", rate, "--rank", RANK, "--alpha", ALPHA, "-t", 1, "-c", min(512, lab.meta("context_length"))]
         self.flags += ["--eval-every", max(steps // 4, 1), "--patience", 0, "--compare", 0, "--show", 0, "--save-every", 10 * steps]
 
     def command(self, name, *more):

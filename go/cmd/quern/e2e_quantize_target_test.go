@@ -45,4 +45,5 @@ func TestQuantizeTarget(t *testing.T) {
 	quern(t, "quantize", "-f", text, in, no, "Q4_0").refused(t, 2, "--file", "--target-bpw")
 	quern(t, "quantize", "--target-size", "250k", "-f", text, in, no).refused(t, 1, "--file", "longer text")
 	quern(t, "quantize", in).refused(t, 2, "no type")
+	quern(t, "quantize", "--trellis", in, no, "Q4_0").refused(t, 2, "--trellis", "--target-bpw")
 }

@@ -35,6 +35,11 @@ func TestVerifyModel(t *testing.T) {
 	if r.code != 1 || !strings.Contains(r.stderr, row.Logits) || !strings.Contains(r.stderr, "0123") {
 		t.Errorf("--expect of another: code %d, %q", r.code, r.stderr)
 	}
+	fine := succeed(t, append(args, "--activations", "16")...)
+	if !strings.Contains(fine, `"activations":16`) || strings.Contains(fine, row.Logits) {
+		t.Errorf("with activations of 16 bits: %s", fine)
+	}
+	quern(t, "verify", "--activations", "16").refused(t, 2, "--activations", "-m FILE")
 	quern(t, "verify", "--expect", "0123").refused(t, 2, "--expect", "-m FILE")
 	quern(t, "verify", "-m", "missing.gguf").refused(t, 1, "missing.gguf")
 }

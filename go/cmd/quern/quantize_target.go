@@ -20,6 +20,7 @@ type quantizeTarget struct {
 	size        uint64  // bytes of the file; 0: none
 	file        string  // text to measure tensors with; empty: they count alike
 	ctx, chunks int
+	trellis     bool // among the trellis types too
 	flags       *pflag.FlagSet
 }
 
@@ -28,6 +29,7 @@ func (t *quantizeTarget) define(fs *pflag.FlagSet) {
 	floatVar(fs, &t.bpw, "target-bpw", 0, 0.5, 32, "instead of TYPE: the types with the least loss at `X` bits per weight")
 	fs.Lookup("target-bpw").DefValue = ""
 	bytesVar(fs, &t.size, "target-size", "instead of TYPE: the types with the least loss in a file of this `SIZE`, such as 4G")
+	fs.BoolVar(&t.trellis, "trellis", false, "choose for a target among the trellis types too, which llama.cpp does not read")
 	fs.StringVarP(&t.file, "file", "f", "", "`TEXT` on which to measure how much each tensor counts for a target; it takes time and room for a copy of IN")
 	intVar(fs, &t.ctx, "ctx-size", "c", 512, eval.MinCtx, 1<<28, "tokens per chunk of it, or of --calibration")
 	intVar(fs, &t.chunks, "chunks", "", 4, -1, 1<<30, "chunks of it to read; 0 or -1 is all")
@@ -45,6 +47,9 @@ func (t *quantizeTarget) check(pure, calibrated bool) error {
 		return usagef("--pure: one type for all tensors leaves nothing to choose for %s; leave one out", t.name())
 	case t.given():
 		return nil
+	}
+	if t.trellis {
+		return usagef("--trellis: types are chosen for --target-bpw and --target-size alone; give one of them, or name the type")
 	}
 	for _, flag := range []string{"file", "ctx-size", "chunks"} {
 		if t.flags.Changed(flag) && !(calibrated && flag == "ctx-size") {
@@ -94,6 +99,7 @@ func (t *quantizeTarget) choose(cmd *cobra.Command, job *quant.Job, in, out stri
 		whole += uint64(len(job.From.Tensors[i].Data))
 	}
 	job.Done = func(n uint64) { bar.update(n, whole) }
+	o.Trellis = t.trellis
 	a, err := quant.NewAllocation(cmd.Context(), job, o)
 	bar.done()
 	job.Done = nil

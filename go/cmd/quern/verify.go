@@ -26,6 +26,7 @@ type verifyFlags struct {
 	prompt  string
 	predict int
 	kv      string
+	bits    string // of activations
 	expect  string
 	place   placeFlags
 	threads int
@@ -56,7 +57,7 @@ are those of one machine as well.`,
 		Args: flagsAlone,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.model == "" {
-				for _, name := range []string{"prompt", "predict", "kv", "expect"} {
+				for _, name := range []string{"prompt", "predict", "kv", "activations", "expect"} {
 					if cmd.Flags().Changed(name) {
 						return usagef("--%s is for a model of yours; name it with -m FILE", name)
 					}
@@ -75,6 +76,7 @@ func (f *verifyFlags) define(fs *pflag.FlagSet) {
 	fs.StringVarP(&f.prompt, "prompt", "p", "The quick brown fox jumps over the lazy dog.", "`TEXT` that it continues")
 	intVar(fs, &f.predict, "predict", "n", 16, 1, 1<<12, "tokens to generate")
 	choiceVar(fs, &f.kv, "kv", kvcache.I16.String(), kvcache.TypeNames(), "type of keys and values")
+	choiceVar(fs, &f.bits, "activations", "8", []string{"8", "16"}, "bits of what quantized weights are multiplied with")
 	fs.StringVar(&f.expect, "expect", "", "`HASH` that the logits must have")
 	intVar(fs, &f.ranks, "ranks", "", 1, 1, kernel.MaxRanks, "parts that models are divided in, as among machines; each is a thread or more of this process")
 	choiceVar(fs, &f.split, "split", "rows", []string{"rows", "layers"}, "what each part has with --ranks: rows of each matrix, or whole layers")
@@ -149,7 +151,7 @@ func (f *verifyFlags) row(ctx context.Context, out io.Writer) error {
 		file.Close()
 		return err
 	}
-	r, err := verify.Compute(ctx, f.model, file, kv, prompt, f.predict, c, f.division())
+	r, err := verify.Compute(ctx, f.model, file, kv, f.bits == "16", prompt, f.predict, c, f.division())
 	if err != nil {
 		return err
 	}
