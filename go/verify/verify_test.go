@@ -38,6 +38,7 @@ func rows() (rows []Row) {
 	} {
 		rows = append(rows, Row{Model: model, KV: kvcache.I16.String()})
 	}
+	before := len(rows)
 	// Activations of 16 bits: scales for 256 and for 32, a small scale beside floats, experts, a recurrence, attention by latents.
 	for _, model := range []string{
 		demo.Name, "tiny:Q4_0", "tiny:Q8_0", "tiny:Q2_K", "tiny:IQ4_XS", "tiny-gpt-oss:MXFP4_MOE", "tiny-delta:Q8_0", "tiny-latent:Q8_0",
@@ -58,8 +59,12 @@ func rows() (rows []Row) {
 		if encoders <= i && i < training {
 			continue
 		}
+		at := i
+		if i >= encoders {
+			at -= encoders - before // rows keep their prompts
+		}
 		for k := range 24 {
-			rows[i].Prompt = append(rows[i].Prompt, int32((i*131+k*k*17+k*29)%2000))
+			rows[i].Prompt = append(rows[i].Prompt, int32((at*131+k*k*17+k*29)%2000))
 		}
 	}
 	return rows
