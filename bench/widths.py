@@ -4,7 +4,7 @@
     bench/widths.py --text TEXT --imatrix FILE [--quern bin/quern] [--types IQ2_KT,IQ2_XS] [--every 3] MODEL-F32.gguf
 
 All matrices of every so-manieth layer are encoded, each in the one type: as many rows joined to one as make whole blocks (rows of
-576 four at a time), and importance repeated as often. What is decoded takes their place in a copy of the file of F32, so
+576 four at a time, those of about one size, since some types have a scale for a row), and importance repeated as often. What is decoded takes their place in a copy of the file of F32, so
 that nothing else is rounded: no activations, no fallback types. Divergences are of the copy from the file, by
 "quern perplexity"; the file beside itself shows what its format of logits adds. Needs NumPy. Prints Markdown.
 """
@@ -59,6 +59,16 @@ def chosen(file, every):
     return joined
 
 
+def by_size(matrix):
+    """The order of the rows by their lengths."""
+    return np.argsort((matrix * matrix).sum(axis=1), kind="stable")
+
+
+def floats(file, name):
+    (rows, cols), _, offset = file.tensors[name]
+    return np.frombuffer(file.raw, "<f4", rows * cols, file.data + offset).reshape(rows, cols)
+
+
 def write_joined(file, joined, path):
     """A file of the matrices alone, whose architecture nobody runs."""
     meta = [("general.architecture", gguf.STR, "llama")]
@@ -67,8 +77,10 @@ def write_joined(file, joined, path):
     meta += [("llama.attention.layer_norm_rms_epsilon", gguf.F32, 1e-5)]
     tensors = [("token_embd.weight", (32, BLOCK), "F32", bytes(4 * 32 * BLOCK)), ("output_norm.weight", (BLOCK,), "F32", bytes(4 * BLOCK))]
     for name, k in joined.items():
-        (rows, cols), _, offset = file.tensors[name]
-        tensors.append((name, (rows // k, cols * k), "F32", file.raw[file.data + offset :][: 4 * rows * cols]))
+        matrix = floats(file, name)
+        rows, cols = matrix.shape
+        raw = (matrix[by_size(matrix)] if k > 1 else matrix).tobytes()
+        tensors.append((name, (rows // k, cols * k), "F32", raw))
     path.write_bytes(gguf.write(meta, tensors))
 
 
@@ -90,12 +102,13 @@ def put(file, joined, decoded, copy):
     """Puts the decoded matrices into the copy of the file, and returns their squared error, of their squares."""
     now, error, all_of_it = opened(decoded), 0.0, 0.0
     with open(copy, "r+b") as f:
-        for name in joined:
-            (rows, cols), _, offset = file.tensors[name]
-            old, new = (np.frombuffer(g.raw, "<f4", rows * cols, g.data + g.tensors[name][2]) for g in (file, now))
+        for name, k in joined.items():
+            old, new = floats(file, name), floats(now, name).reshape(file.tensors[name][0])
+            if k > 1:
+                new = new[np.argsort(by_size(old))]
             error += float(((old - new) ** 2).sum(dtype=np.float64))
             all_of_it += float((old * old).sum(dtype=np.float64))
-            f.seek(file.data + offset)
+            f.seek(file.data + file.tensors[name][2])
             f.write(new.tobytes())
     return error / all_of_it
 

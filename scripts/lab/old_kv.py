@@ -13,7 +13,8 @@ Measure    The change of the loss, and the divergence of predictions (Kullback-L
 Data       Windows of up to 512 tokens.
 Threshold  Means: adopted where they cost less than a quarter of dropping, refuted where more than half. Fewer bits:
            option where 3 or 3.5 bits with 8 diverge less than 4 bits for all at the same bytes, refuted where they diverge
-           more than that and 3 bits diverge more than twice as much as 4 bits.
+           more than that and 3 bits diverge more than twice as much as 4 bits. Levels: option where 4 bits at those of a
+           Gaussian diverge less than 0.9 times as much as at even ones, refuted where no less.
 """
 
 from statistics import NormalDist
@@ -38,11 +39,8 @@ def summarized(how):
         km, vm = (x[: spans * SPAN].reshape(spans, SPAN, -1).mean(axis=1) for x in (k, v))
         ids = np.arange(spans)
         means = q @ km.T + (np.log(SPAN) if how == "counted" else 0)
-        p = softmax(
-            np.concatenate(
-                [scores, np.where((ids > 0) & (ids < old) & mask[:, : spans * SPAN : SPAN], means, -np.inf)], axis=1
-            )
-        )
+        means = np.where((ids > 0) & (ids < old) & mask[:, : spans * SPAN : SPAN], means, -np.inf)
+        p = softmax(np.concatenate([scores, means], axis=1))
         return p[:, :n] @ v + p[:, n:] @ vm
 
     return attend
@@ -186,6 +184,14 @@ def run(lab, r):
         f"oldest quarter {kld['bytes of 3: 4 bits, the oldest quarter dropped']:.1e}",
         "option below that of 4 bits",
         "option" if mixed < four else "refuted" if best > 2 * four else "open",
+    )
+    share = kld["4 bits, rotated, Gaussian"] / four
+    r.find(
+        "levels",
+        "4 bits, rotated, at the levels that are best for a Gaussian",
+        f"{share:.2f} of the divergence at even levels, {four:.1e}",
+        "option below 0.9",
+        "option" if share < 0.9 else "refuted" if share >= 1 else "open",
     )
 
 
