@@ -104,7 +104,7 @@ var parts = []theory{
 	{name: "AMX BF16 in fixed bits", claim: "tiles add in an order that every set can follow", sources: []source{{"amx", "order"}, {"amx", "vector"}},
 		note: "on a Xeon with AMX, before the lab was here, 0 of 512,000 results of TDPBF16PS differed"},
 	{name: "Low rank as recovery by training", claim: "adapters begin at the error of the codes (LoftQ)", sources: []source{{"loftq", "loftq"}},
-		note: "models of less than 1 M parameters, which 2 bits spoil most, keep 12 to 13 % of the cost; the demo 3.5 %, or a quarter of the steps. An adapter of quern finetune begins at nothing"},
+		note: "two toys keep 12 and 13 % of the cost, BabyLlama105 and the demo 3.6 and 3.5 %, or a quarter of the steps. An adapter of quern finetune begins at nothing"},
 	{name: "A network as a tier of memory", claim: "weights come from other machines for each token",
 		verdict: "refuted", number: "computed, not measured: 4.9 GB over 1 Gbit/s are 39 s a token", repeat: "",
 		note: "machines that share a pass by rows do work: [scale](scale.md)"},

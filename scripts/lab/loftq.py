@@ -36,7 +36,10 @@ def examples(lab, learnt, held):
         sys.path.insert(0, str(ROOT / "scripts/demo"))
         from grammar import Story
 
-        return [[Story(random.Random(seed + i)).text for i in range(n)] for seed, n in ((5_000_000, learnt), (7_000_000, held))]
+        return [
+            [Story(random.Random(seed + i)).text for i in range(n)]
+            for seed, n in ((5_000_000, learnt), (7_000_000, held))
+        ]
     text = lab.text.read_text(errors="replace")
     pieces = [text[i : i + 1200] for i in range(0, len(text), 1200)]
     split = len(pieces) * 9 // 10
@@ -48,8 +51,34 @@ class Training:
 
     def __init__(self, lab, folder, model, steps, tokens, rate):
         self.lab, self.folder, self.model = lab, folder, model
-        self.flags = ["--steps", steps, "-b", tokens, "--lr", rate, "--rank", RANK, "--alpha", ALPHA, "-t", 1, "-c", min(512, lab.meta("context_length"))]
-        self.flags += ["--eval-every", max(steps // 4, 1), "--patience", 0, "--compare", 0, "--show", 0, "--save-every", 10 * steps]
+        self.flags = [
+            "--steps",
+            steps,
+            "-b",
+            tokens,
+            "--lr",
+            rate,
+            "--rank",
+            RANK,
+            "--alpha",
+            ALPHA,
+            "-t",
+            1,
+            "-c",
+            min(512, lab.meta("context_length")),
+        ]
+        self.flags += [
+            "--eval-every",
+            max(steps // 4, 1),
+            "--patience",
+            0,
+            "--compare",
+            0,
+            "--show",
+            0,
+            "--save-every",
+            10 * steps,
+        ]
 
     def command(self, name, *more):
         data = ["--data", self.folder / "learnt.jsonl", "--val-data", self.folder / "held.jsonl"]
@@ -118,7 +147,17 @@ def run(lab, r):
         for name, texts in zip(("learnt", "held"), examples(lab, 60 if lab.quick else 800, 2 if lab.quick else 32)):
             (folder / f"{name}.jsonl").write_text("".join(json.dumps({"text": t}) + "\n" for t in texts))
         layers = [a for n in KINDS for a in ("--tensor-type", f"blk.*{n}={kind}")]
-        lab.call("quantize", "--allow-requantize", "--method", "search", *layers, lab.path, folder / "coded.gguf", "Q8_0", 1)
+        lab.call(
+            "quantize",
+            "--allow-requantize",
+            "--method",
+            "search",
+            *layers,
+            lab.path,
+            folder / "coded.gguf",
+            "Q8_0",
+            1,
+        )
         coded = golden_gguf.File((folder / "coded.gguf").read_bytes())
         train = Training(lab, folder, folder / "coded.gguf", steps, tokens, rate)
         whole = Training(lab, folder, lab.path, 1, tokens, 1e-9).losses("whole")[0]
@@ -128,7 +167,11 @@ def run(lab, r):
         loftq = train.losses("loftq", "--resume")
     r.table("steps", "from nothing", "from the error of the codes", "the model before")
     for at in sorted({*plain, *loftq}):
-        r.row(str(at), *(f"{x[at]:.4f}" if at in x and (x is plain or at > done) else "" for x in (plain, loftq)), f"{whole:.4f}")
+        r.row(
+            str(at),
+            *(f"{x[at]:.4f}" if at in x and (x is plain or at > done) else "" for x in (plain, loftq)),
+            f"{whole:.4f}",
+        )
     cost, won = plain[0] - whole, plain[steps] - loftq[steps]
     r.find(
         "loftq",

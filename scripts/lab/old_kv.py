@@ -154,10 +154,9 @@ def run(lab, r):
         "bytes of 3: 4 bits, the oldest quarter dropped": kept((0.25, None), (0.75, of_four)),
     }
     base, losses = zip(*predictions(model, windows, length // 2))
-    base_loss = float(np.concatenate(losses).mean())
+    base_loss, rise, kld = float(np.concatenate(losses).mean()), {}, {}
     r.table(f"older than {RECENT} of {length} positions", "loss", "rise", "divergence")
     r.row("as they are", f"{base_loss:.4f}", "", "")
-    rise, kld = {}, {}
     for what, model.attend in ways.items():
         losses, divergences = [], []
         for z, (now, loss) in zip(base, predictions(model, windows, length // 2)):
@@ -167,7 +166,8 @@ def run(lab, r):
         kld[what] = float(np.concatenate(divergences).mean())
         r.row(what, f"{base_loss + rise[what]:.4f}", f"{rise[what]:+.4f}", f"{kld[what]:.2e}")
     means = min(rise[what] for what in ways if what.startswith("mean"))
-    share = means / rise["dropped"] if rise["dropped"] > 0.001 * base_loss else None  # else nothing of what is old is used
+    used = rise["dropped"] > 0.001 * base_loss  # else nothing of what is old is, and nothing is decided
+    share = means / rise["dropped"] if used else None
     r.find(
         "summaries",
         f"means of {SPAN}, older than {RECENT} positions",
