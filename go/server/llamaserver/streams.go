@@ -65,6 +65,9 @@ func (s *API) followStream(req *answer.Request) error {
 		return reply.Invalid("from", "of the %d bytes that are sent, those behind %d are not there any more, want 0 for another stream",
 			log.Sent(), from)
 	}
+	if req.HTTP.Request.Method == http.MethodHead { // what would come is not there yet
+		return nil
+	}
 	return log.Follow(req.Context(), reply.NewStream(req.HTTP), at, 0) // without comments, which would count as bytes
 }
 

@@ -178,6 +178,9 @@ func TestStreamIsStopped(t *testing.T) {
 	if _, err := io.ReadFull(second.Body, make([]byte, 10)); err != nil {
 		t.Fatal(err)
 	}
+	if status, b := as(t, s, "me", "HEAD", "/v1/stream?conv_id=c", ""); status != 200 || b != "" { // does not wait for its end
+		t.Errorf("HEAD: %d %s", status, b)
+	}
 	read := make(chan string, 1)
 	go func() {
 		_, b := as(t, s, "me", "GET", "/v1/stream?conv_id=c", "")
