@@ -10,6 +10,7 @@
 #	make windows    quern.exe for Windows on amd64, by Zig's C compiler, into build-windows-amd64/
 #	make macos      quern for macOS on arm64 and amd64, and the checks of C, likewise: linked and looked at, not run
 #	make test-windows   the checks of C for Windows, under Wine
+#	make test-riscv     the C library for 64-bit RISC-V, into build-riscv64/, and some of its checks, under QEMU
 #	make libquern   the C library for other languages, libquern.so and libquern.a with libquern.h, into build/lib/
 #	make test       every test, C and Go, with a summary at the end
 #	make check      the C kernels, each instruction set against the scalar one
@@ -87,6 +88,10 @@ macos:
 test-windows:
 	@scripts/cross.sh lib windows amd64
 	@scripts/cross.sh check windows amd64
+
+.PHONY: test-riscv
+test-riscv:
+	@scripts/riscv.sh check
 
 help:
 	@sed -n 's/^#\tmake/make/p' Makefile

@@ -56,7 +56,9 @@ missing_test() {
 	have ip && have tc || echo iproute2
 	have mpicc.openmpi && have mpirun.openmpi || echo openmpi-bin libopenmpi-dev
 	have mpicc.mpich && have mpirun.mpich || echo mpich libmpich-dev
-	have qemu-aarch64 || echo qemu-user
+	have riscv64-linux-gnu-gcc || echo gcc-riscv64-linux-gnu
+	[[ $(riscv64-linux-gnu-gcc -print-file-name=libc.a 2>/dev/null) == /* ]] || echo libc6-dev-riscv64-cross
+	have qemu-aarch64 && have qemu-riscv64 || echo qemu-user
 	have node && have npm || echo nodejs npm
 	have_python numpy || echo python3-numpy
 	have_python jinja2 || echo python3-jinja2
