@@ -46,7 +46,7 @@ var experiments = []experiment{
 	python("witness"),
 	python("spectrum"), python("equal_bytes"), python("whitened"), python("kronecker"), python("layers"), python("sharing"),
 	python("entropy"), python("bound"),
-	python("reuse"), python("tiers"), python("sparse"), python("old_kv"),
+	python("reuse"), python("tiers"), python("sparse"), python("old_kv"), python("pages"),
 	python("exits"), python("partial"),
 	python("requantize"), python("neurons"), python("activations"), python("loftq"),
 	compiled("rans"), compiled("twelve"), compiled("amx"),

@@ -22,10 +22,10 @@ def softmax(x):
     return e / e.sum(axis=-1, keepdims=True)
 
 
-def rotate(x, base, neox):
-    """x [tokens, heads, dim] at positions 0, 1, ..."""
+def rotate(x, base, neox, at=0):
+    """x [tokens, heads, dim] at positions at, at + 1, ..."""
     half = x.shape[-1] // 2
-    angle = np.arange(len(x))[:, None] * base ** (-np.arange(half) / half)
+    angle = np.arange(at, at + len(x))[:, None] * base ** (-np.arange(half) / half)
     c, s = (f(angle)[:, None].astype(np.float32) for f in (np.cos, np.sin))
     a, b = (x[..., :half], x[..., half:]) if neox else (x[..., 0::2], x[..., 1::2])
     y = np.empty_like(x)
@@ -49,6 +49,7 @@ class Decoder:
     tap(layer, what, x), shown what products read (INPUTS) and, as "probs", the weights of attention of each head
     read(layer, what, x) -> x, in place of what they read; layer n_layer's "head" is what the output reads
     over[(layer, name)], a matrix in place of the file's
+    past[layer] = (k, v) of the tokens before those that forward() is given, to which it adds theirs; None: there are none
     """
 
     def __init__(self, lab):
@@ -69,7 +70,7 @@ class Decoder:
         self.head_dim = lab.meta("attention.key_length", self.n_embd // self.n_head)
         self.eps, self.n_ctx = lab.meta("attention.layer_norm_rms_epsilon"), lab.meta("context_length")
         self.base, self.window = lab.meta("rope.freq_base", 10000.0), lab.meta("attention.sliding_window", 0)
-        self.attend = self.tap = self.read = None
+        self.attend = self.tap = self.read = self.past = None
         self.over = {}
 
     def matrix(self, layer, name):
@@ -89,10 +90,21 @@ class Decoder:
         local = self.gemma and layer % 6 != 5  # five layers of a window, then one of all
         if self.gemma:
             q, k = self.norm(q, self.w[b + "attn_q_norm"]), self.norm(k, self.w[b + "attn_k_norm"])
-        q, k = (rotate(y, 10000.0 if local else self.base, self.gemma) for y in (q, k))
+        before = self.past[layer] if self.past else None
+        at = len(before[0]) if before else 0
+        q, k = (rotate(y, 10000.0 if local else self.base, self.gemma, at) for y in (q, k))
+        if before:
+            k, v = (np.concatenate(y) for y in zip(before, (k, v)))
+        if self.past:
+            self.past[layer] = k, v
         q = q / np.float32(np.sqrt(self.head_dim))
-        ago = np.arange(n)[:, None] - np.arange(n)
+        ago = np.arange(at, at + n)[:, None] - np.arange(at + n)
         mask = (ago >= 0) & (ago < self.window) if local else ago >= 0
+        out = self.heads(layer, q, k, v, mask)
+        return self.see(layer, "attn_out", out.reshape(n, -1)) @ self.matrix(layer, "attn_output").T
+
+    def heads(self, layer, q, k, v, mask):
+        """Attention of q [tokens, heads, dim] over k and v [positions, kv heads, dim]."""
         out = np.empty_like(q)
         for h in range(self.n_head):
             kh, vh = (y[:, h * self.n_head_kv // self.n_head] for y in (k, v))
@@ -100,7 +112,7 @@ class Decoder:
                 out[:, h] = self.attend(layer, h, q[:, h], kh, vh, mask)
             else:
                 out[:, h] = self.see(layer, "probs", softmax(np.where(mask, q[:, h] @ kh.T, -np.inf))) @ vh
-        return self.see(layer, "attn_out", out.reshape(n, -1)) @ self.matrix(layer, "attn_output").T
+        return out
 
     def feed_forward(self, layer, x):
         gate, up = (x @ self.matrix(layer, n).T for n in ("ffn_gate", "ffn_up"))
