@@ -3,9 +3,13 @@
 #define _WIN32_WINNT 0x0a00
 #define WIN32_LEAN_AND_MEAN
 #include <malloc.h>
-#include <windows.h>
+#include <math.h>
+#include <string.h>
 
 #include "platform/platform.h"
+#include "quern.h"
+
+#include <windows.h> /* last: it has macros of short names */
 
 #if !defined(__clang__)
 #error "GCC does not align the stack for AVX's registers on Windows (its bug 54412): compile with Clang, such as Zig's"
@@ -138,5 +142,46 @@ int sys_amx(void)
 {
 	return 0;
 }
+
+#if defined(__x86_64__)
+/*
+ * fmaf() of MinGW's C library is a program where processors have an instruction: 25 ns, of which the scalar kernels' products are
+ * chains. This one takes the instruction where there is one, as glibc's and macOS's do.
+ */
+__attribute__((target("fma"))) static float fused(float a, float b, float c)
+{
+	return __builtin_fmaf(a, b, c);
+}
+
+/*
+ * In double, which holds the product. A sum that is not exact is rounded to odd, so that the rounding to float sees on which side of
+ * a half it lies (Boldo, Melquiond: Emulation of a FMA and correctly rounded sums, 2008).
+ */
+static float by_double(float a, float b, float c)
+{
+	const double p = (double)a * b, s = p + c, c_of = s - p;
+	const double rest = (p - (s - c_of)) + (c - c_of);
+	int64_t bits;
+
+	memcpy(&bits, &s, sizeof bits);
+	if (rest == 0 || rest != rest || bits & 1) /* exact, or infinite, or odd */
+		return (float)s;
+	bits += (rest > 0) == (s > 0) ? 1 : -1;
+
+	double odd;
+
+	memcpy(&odd, &bits, sizeof odd);
+	return (float)odd;
+}
+
+float fmaf(float a, float b, float c)
+{
+	static _Atomic int how; /* 1: the instruction; 2: none */
+
+	if (!how)
+		how = qn_cpu_isa() & QN_AVX2 ? 1 : 2;
+	return how == 1 ? fused(a, b, c) : by_double(a, b, c);
+}
+#endif
 
 #endif
