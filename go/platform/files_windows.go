@@ -1,11 +1,13 @@
 package platform
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"unsafe"
 
@@ -197,15 +199,22 @@ func LockFolder(dir string) (*os.File, error) {
 
 // CreateNameless creates a file in a folder that is gone when it is closed, or the program ends, however that may be.
 func CreateNameless(dir string) (*os.File, error) {
-	f, err := os.CreateTemp(dir, ".quern.*.tmp") // which finds a name
-	if err != nil {
-		return nil, err
+	name := filepath.Join(dir, ".quern."+rand.Text()+".tmp")
+	return open(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, shared, windows.FILE_FLAG_DELETE_ON_CLOSE)
+}
+
+// Sweep removes files of a folder whose names begin and end so, unless a program has them open: one that ended before it could
+// remove its own has left them.
+func Sweep(dir, begin, end string) {
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		if name := e.Name(); e.Type().IsRegular() && strings.HasPrefix(name, begin) && strings.HasSuffix(name, end) {
+			const nobody = 0 // may have it open, or else this fails
+			if f, err := open(filepath.Join(dir, name), os.O_RDONLY, nobody, windows.FILE_FLAG_DELETE_ON_CLOSE); err == nil {
+				f.Close()
+			}
+		}
 	}
-	name := f.Name()
-	if err := f.Close(); err != nil {
-		return nil, err
-	}
-	return open(name, os.O_RDWR, shared, windows.FILE_FLAG_DELETE_ON_CLOSE)
 }
 
 // CreateLinkable creates a file in a folder without a name, which Link may give it. Windows has none, so that it returns false.

@@ -81,12 +81,22 @@ func Free(b []byte) error {
 	return windows.VirtualFree(info.AllocationBase, 0, windows.MEM_RELEASE)
 }
 
-// Discard gives the memory of whole pages back. They read as zeros, and have memory again when they are written.
+// Discard gives the memory of whole pages back. They read as zeros, and have memory again when they are written. Windows keeps
+// its promise of them: what is decommitted may not be had again, which would leave pages that end the program. So they are
+// made zeros, in parts that caches hold, and Windows is told that nobody wants what they hold: it drops them, and has zeros for
+// whoever reads them.
 func Discard(b []byte) error {
-	if err := Decommit(b); err != nil {
-		return err
+	const part = 1 << 20
+	for len(b) > 0 {
+		p := b[:min(part, len(b))]
+		clear(p)
+		if _, err := windows.VirtualAlloc(address(p), uintptr(len(p)), windows.MEM_RESET, windows.PAGE_READWRITE); err != nil {
+			return err
+		}
+		_ = windows.VirtualUnlock(address(p), uintptr(len(p))) // takes what is not locked out of the working set
+		b = b[len(p):]
 	}
-	return Commit(b)
+	return nil
 }
 
 // MapFile maps the first n bytes of a file, to be read alone. Unmap ends it. While it is mapped Windows lets nobody truncate

@@ -69,11 +69,13 @@ func Write(path string, replace bool, perm fs.FileMode, need uint64, fill func(i
 }
 
 // temporary creates a file in a folder, without a name where the file system has such: it is gone when the program ends, however
-// that may be. Elsewhere it has a hidden name.
+// that may be. Elsewhere it has a hidden name, and what is left under such names of the file, by programs that were killed, goes.
 func temporary(dir, name string) (f *os.File, named bool, err error) {
 	if f, ok := platform.CreateLinkable(dir, name); ok {
 		return f, false, nil
 	}
+	begin, end, _ := strings.Cut(pattern(name), "*")
+	platform.Sweep(dir, begin, end)
 	f, err = os.CreateTemp(dir, pattern(name))
 	return f, true, err
 }
