@@ -5,12 +5,43 @@ package platform
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
+
+// Supervised returns what the environment says of a supervisor, as systemd does: the sockets of LISTEN_FDS, LISTEN_PID
+// and LISTEN_FDNAMES (sd_listen_fds(3)), and where it is told (NOTIFY_SOCKET, sd_notify(3)). It removes these variables:
+// they are not for children. What was handed over and is no such socket is an error.
+func Supervised() (s Supervisor, err error) {
+	if notify := os.Getenv("NOTIFY_SOCKET"); notify != "" {
+		s.tell = func(state string) error {
+			if err := send(notify, state); err != nil {
+				return fmt.Errorf("NOTIFY_SOCKET: %w", err)
+			}
+			return nil
+		}
+	}
+	os.Unsetenv("NOTIFY_SOCKET")
+	s.Sockets, err = handed()
+	return s, err
+}
+
+// send sends a text to a socket of datagrams.
+func send(to, text string) error {
+	c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: to, Net: "unixgram"})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(5 * time.Second)) // one that does not read holds up nothing
+	_, err = c.Write([]byte(text))
+	return err
+}
 
 // Sockets are handed over as the descriptors from firstHanded on, mostHanded of them at most.
 const (

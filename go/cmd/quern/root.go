@@ -69,7 +69,7 @@ instruction sets in use; "quern doctor" lists those of this machine.`,
 			namesModels(newSplitCommand(), 1), namesModels(newJoinCommand(), 1), namesModels(newMergeLoraCommand(), allArguments)}},
 		group{"Train a model", []*cobra.Command{newFinetuneCommand(), newTrainCommand()}},
 		group{"How fast and how good", []*cobra.Command{newBenchCommand(), newPerplexityCommand(), newCompareCommand()}},
-		group{"A running server", []*cobra.Command{newPsCommand(), newHealthCommand(), newRankCommand()}},
+		group{"A running server", []*cobra.Command{newPsCommand(), newHealthCommand(), newServiceCommand(), newRankCommand()}},
 		group{aboutItself, []*cobra.Command{newDoctorCommand(), newVerifyCommand(), newVersionCommand()}},
 	)
 	cobra.EnableCommandSorting = false // what is used most comes first

@@ -82,6 +82,13 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 	f.warn(logs)
 	asked, end := context.WithCancel(ctx)
 	defer end()
+	go func() {
+		select {
+		case <-supervisor.Asked:
+			end()
+		case <-asked.Done():
+		}
+	}()
 	ranks, leave, err := f.ranks.join(ctx, f.opener(), f.device(), logs, end)
 	if err != nil {
 		return err
