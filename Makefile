@@ -9,7 +9,7 @@
 #	make test-cluster   that over this machine's network, and between network namespaces where root can make them
 #	make windows    quern.exe for Windows on amd64, by Zig's C compiler, into build-windows-amd64/
 #	make macos      quern for macOS on arm64 and amd64, and the checks of C, likewise: linked and looked at, not run
-#	make test-windows   the checks of C for Windows, under Wine
+#	make test-windows   checks of C, tests of Go and the program for Windows, under Wine
 #	make test-riscv     the C library for 64-bit RISC-V, into build-riscv64/, and some of its checks, under QEMU
 #	make libquern   the C library for other languages, libquern.so and libquern.a with libquern.h, into build/lib/
 #	make test       every test, C and Go, with a summary at the end
@@ -88,6 +88,7 @@ macos:
 test-windows:
 	@scripts/cross.sh lib windows amd64
 	@scripts/cross.sh check windows amd64
+	@scripts/cross.sh tests windows amd64
 
 .PHONY: test-riscv
 test-riscv:

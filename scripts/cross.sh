@@ -6,6 +6,8 @@
 #	scripts/cross.sh check SYSTEM ARCH              the checks: of Windows run under Wine, of macOS, which cannot run, are
 #	                                                looked at, as is the program: what they load, what they ask of it, and
 #	                                                that their signatures are right
+#	scripts/cross.sh tests windows amd64 [ARGS]     Go's tests of packages, and the program as people use it, under Wine:
+#	                                                scripts/wine has ARGS, and tests.txt there says which
 #	scripts/cross.sh stubs                          where it says what macOS's libraries have
 #	scripts/cross.sh able                           whether Wine is there
 #
@@ -46,15 +48,16 @@ target() {
 	esac
 }
 
-# hashes PROGRAM: the demo model's logits are those of the program for this machine. (verify of the whole table did not end under
-# Wine 8.)
-hashes() {
-	local here there
-	wine "$1" export-demo build/wine/demo.gguf
-	here=$(bin/quern verify -m build/wine/demo.gguf | grep -o '"logits":[^}]*}')
-	there=$(wine "$1" verify -m build/wine/demo.gguf | grep -o '"logits":[^}]*}' || true)
-	[[ $here == "$there" ]] || { echo "cross: the demo model has $there here, want $here" >&2; return 1; }
+# go_for SYSTEM ARCH ARGS: the go command for another system, with its C library.
+go_for() {
+	local cc
+	cc="$PWD/build/zig/zig cc -target $(target "$1" "$2")"
+	[[ $1 != darwin ]] || cc+=" -F$macos_has -L$macos_has -idirafter $macos_has/include"
+	GOOS=$1 GOARCH=$2 CGO_ENABLED=1 CC=$cc QN_LIB=$PWD/build-$1-$2/csrc scripts/go.sh "${@:3}"
 }
+
+# link SYSTEM: what the linker is told.
+link() { [[ $1 != windows ]] || echo '-linkmode external -extldflags -static'; }
 
 lib() {
 	local target
@@ -66,16 +69,10 @@ lib() {
 }
 
 program() {
-	local target cc out=build-$1-$2/quern link=
-	target=$(target "$1" "$2")
+	local out=build-$1-$2/quern
 	lib "$1" "$2"
-	cc="$PWD/build/zig/zig cc -target $target"
-	case $1 in
-	windows) out=$out.exe link='-linkmode external -extldflags -static' ;;
-	darwin) cc+=" -F$macos_has -L$macos_has -idirafter $macos_has/include" ;;
-	esac
-	GOOS=$1 GOARCH=$2 CGO_ENABLED=1 CC=$cc QN_LIB=$PWD/build-$1-$2/csrc scripts/go.sh build \
-		-ldflags "-s -w -X main.version=${3:-} $link" -o "$out" ./go/cmd/quern
+	[[ $1 != windows ]] || out=$out.exe
+	go_for "$1" "$2" build -ldflags "-s -w -X main.version=${3:-} $(link "$1")" -o "$out" ./go/cmd/quern
 	[[ $1 != windows ]] || undated "$out"
 	echo "$out"
 }
@@ -91,12 +88,6 @@ undated() {
 check() {
 	if [[ $1 == windows ]]; then
 		wine "build-$1-$2/csrc/check.exe" --quick "${@:3}"
-		if [[ -e build-$1-$2/quern.exe ]]; then
-			random
-			hashes "build-$1-$2/quern.exe"
-		else
-			echo "cross: the program is not built (make windows): its published hashes are not computed"
-		fi
 	else
 		look "build-$1-$2/csrc/check" "$2"
 		[[ ! -e build-$1-$2/quern ]] || look "build-$1-$2/quern" "$2"
@@ -107,8 +98,23 @@ check() {
 stubs() { echo "$macos_has,$(build/zig/zig env | sed -n 's/.*lib_dir.*"\(.*\)".*/\1/p')/libc/darwin"; }
 look() { go run ./scripts/release -mach-o "$1" -arch "$2" -stubs "$(stubs)"; }
 
+tests() {
+	local package packages out=$PWD/build-$1-$2
+	program "$1" "$2" >/dev/null
+	mapfile -t packages < <(awk '$1 == "package" { print $2 }' scripts/wine/tests.txt)
+	for package in "${packages[@]}"; do
+		sed "s/PACKAGE/$package/" scripts/wine/remove.go.txt >"$out/$package.go"
+		echo "{\"Replace\": {\"$PWD/go/$package/remove_wine_test.go\": \"$out/$package.go\"}}" >"$out/$package.json"
+		go_for "$1" "$2" test -c -vet=off -overlay "$out/$package.json" -ldflags "-s -w -checklinkname=0 $(link "$1")" \
+			-o "$out/$package.test.exe" "./go/$package"
+	done
+	[[ -d build/wine/drive_c/windows/system32 ]] || wine wineboot -i
+	random
+	WINE=$(wine_path) WINEPREFIX=$PWD/build/wine go run ./scripts/wine "${@:3}" "$out"
+}
+
 case ${1:-} in
-lib | program | check | stubs) "$@" ;;
+lib | program | check | stubs | tests) "$@" ;;
 able) wine_path >/dev/null ;;
 *)
 	sed -n '2,/^set/s/^#//p' "$0" >&2

@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/quern-llm/quern/go/machine"
 	"github.com/quern-llm/quern/go/sched"
 )
@@ -28,18 +26,7 @@ func TestNewDevice(t *testing.T) {
 // A thread that runs passes is where the device's placement says, also when that changes, and nowhere else
 // after it has left.
 func TestPlaceOfCallers(t *testing.T) {
-	affinity := func() (ids []int) {
-		var set unix.CPUSet
-		if err := unix.SchedGetaffinity(0, &set); err != nil {
-			t.Fatal(err)
-		}
-		for id := range len(set) * 64 {
-			if set.IsSet(id) {
-				ids = append(ids, id)
-			}
-		}
-		return ids
-	}
+	affinity := func() []int { return threadCPUs(t) }
 	free := affinity()
 	last := free[len(free)-1:]
 	d := deviceOf(t, DeviceConfig{Threads: 1, Place: machine.Placement{CPUs: last}, Budget: testBudget()})

@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/quern-llm/quern/go/diskcache"
 	"github.com/quern-llm/quern/go/kvcache"
 )
@@ -162,7 +160,7 @@ func TestDiskDamage(t *testing.T) {
 		},
 		"each a FIFO": func(t *testing.T, dir string) { // whose open would wait for a writer
 			for _, path := range files(dir) {
-				if err := errors.Join(os.Remove(path), unix.Mkfifo(path, 0o600)); err != nil {
+				if err := errors.Join(os.Remove(path), makePipe(t, path)); err != nil {
 					t.Fatal(err)
 				}
 			}
