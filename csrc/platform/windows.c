@@ -145,8 +145,8 @@ int sys_amx(void)
 
 #if defined(__x86_64__)
 /*
- * fmaf() of MinGW's C library is a program where processors have an instruction: 25 ns, of which the scalar kernels' products are
- * chains. This one takes the instruction where there is one, as glibc's and macOS's do.
+ * fmaf() of MinGW's C library is a program where processors have an instruction: 25 ns, of which the scalar kernels'
+ * products are chains. This one takes the instruction where there is one, as glibc's and macOS's do.
  */
 __attribute__((target("fma"))) static float fused(float a, float b, float c)
 {
@@ -154,8 +154,8 @@ __attribute__((target("fma"))) static float fused(float a, float b, float c)
 }
 
 /*
- * In double, which holds the product. A sum that is not exact is rounded to odd, so that the rounding to float sees on which side of
- * a half it lies (Boldo, Melquiond: Emulation of a FMA and correctly rounded sums, 2008).
+ * In double, which holds the product. A sum that is not exact is rounded to odd, so that the rounding to float sees on
+ * which side of a half it lies (Boldo, Melquiond: Emulation of a FMA and correctly rounded sums, 2008).
  */
 static float by_double(float a, float b, float c)
 {
