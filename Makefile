@@ -10,7 +10,7 @@
 #	make windows    quern.exe for Windows on amd64, by Zig's C compiler, into build-windows-amd64/
 #	make macos      quern for macOS on arm64 and amd64, and the checks of C, likewise: linked and looked at, not run
 #	make test-windows   checks of C, tests of Go and the program for Windows, under Wine
-#	make test-riscv     the C library for 64-bit RISC-V, into build-riscv64/, some of its checks, and the demo's bits by the program, under QEMU
+#	make test-riscv     the C library for 64-bit RISC-V, into build-riscv64/, and some of its checks, under QEMU
 #	make libquern   the C library for other languages, libquern.so and libquern.a with libquern.h, into build/lib/
 #	make test       every test, C and Go, with a summary at the end
 #	make check      the C kernels, each instruction set against the scalar one
@@ -91,9 +91,8 @@ test-windows:
 	@scripts/cross.sh tests windows amd64
 
 .PHONY: test-riscv
-test-riscv: all
+test-riscv:
 	@scripts/riscv.sh check
-	@scripts/riscv.sh demo
 
 help:
 	@sed -n 's/^#\tmake/make/p' Makefile

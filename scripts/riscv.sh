@@ -19,14 +19,14 @@ check() {
 	qemu-riscv64 "$build/csrc/check" --quick --only half,sincos,dequant,pool,logits
 }
 
-# Without the signals by which Go preempts threads: with them programs crash in C, under QEMU 7.2 at least.
+# It fails in a third of runs under QEMU 7.2, since the program crashes in C: see docs/building.md.
 demo() {
 	local here there
 	lib
 	GOARCH=riscv64 CGO_ENABLED=1 CC=riscv64-linux-gnu-gcc QN_LIB=$PWD/$build/csrc scripts/go.sh build -buildvcs=false \
 		-ldflags '-s -w -linkmode external -extldflags -static' -o "$build/quern" ./go/cmd/quern
 	here=$(bin/quern verify -m demo | grep -o '"logits":[^}]*}')
-	there=$(GODEBUG=asyncpreemptoff=1 qemu-riscv64 "$build/quern" verify -m demo | grep -o '"logits":[^}]*}' || true)
+	there=$(qemu-riscv64 "$build/quern" verify -m demo | grep -o '"logits":[^}]*}' || true)
 	[[ $here == "$there" ]] || { echo "riscv: the demo model has $there, want $here" >&2; return 1; }
 	echo "the demo model has $there"
 }
