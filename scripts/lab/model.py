@@ -49,7 +49,7 @@ class Decoder:
     tap(layer, what, x), shown what products read (INPUTS) and, as "probs", the weights of attention of each head
     read(layer, what, x) -> x, in place of what they read; layer n_layer's "head" is what the output reads
     over[(layer, name)], a matrix in place of the file's
-    past[layer] = (k, v) of the tokens before those that forward() is given, to which it adds theirs; None: there are none
+    past[layer] = (k, v) of tokens before those that forward() is given, to which it adds theirs; None: there are none
     """
 
     def __init__(self, lab):
