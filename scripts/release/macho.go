@@ -194,8 +194,11 @@ func binds(code []byte) iter.Seq2[bind, error] {
 				if ok = skip(); ok && !yield(b, nil) {
 					return
 				}
-			case 0xc0:
-				if ok = skip() && skip(); ok && !yield(b, nil) {
+			case 0xc0: // how often, and how far apart
+				for range 2 {
+					ok = ok && skip()
+				}
+				if ok && !yield(b, nil) {
 					return
 				}
 			default:

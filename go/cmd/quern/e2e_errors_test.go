@@ -79,7 +79,7 @@ func TestUsageErrors(t *testing.T) {
 		{[]string{"perplexity", "-m", "x.gguf", "-f", "x", "-c", "2"}, []string{"-c", `"2"`, "from 6"}},
 		{[]string{"inspect"}, []string{"-m"}},
 		{[]string{"inspect", "a", "b"}, []string{"quern help inspect"}},
-		{[]string{"completion", "powershell"}, []string{"powershell"}},
+		{[]string{"completion", "tcsh"}, []string{"tcsh"}},
 	} {
 		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
 			quern(t, test.args...).refused(t, 2, test.words...)

@@ -78,7 +78,6 @@ instruction sets in use; "quern doctor" lists those of this machine.`,
 	for _, cmd := range root.Commands() {
 		if cmd.Name() == "completion" {
 			cmd.GroupID = aboutItself
-			dropPowerShell(cmd)
 		}
 		finish(cmd)
 	}
@@ -134,15 +133,6 @@ func arguments(least, most int) cobra.PositionalArgs {
 // helpFor returns the command line that prints the help of cmd.
 func helpFor(cmd *cobra.Command) string {
 	return "quern help" + strings.TrimPrefix(cmd.CommandPath(), "quern")
-}
-
-// dropPowerShell removes PowerShell completion: Quern does not run on Windows.
-func dropPowerShell(completion *cobra.Command) {
-	for _, shell := range completion.Commands() {
-		if shell.Name() == "powershell" {
-			completion.RemoveCommand(shell)
-		}
-	}
 }
 
 // prepare rewrites args for cobra, and reports an unknown command before its flags are

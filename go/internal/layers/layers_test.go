@@ -17,7 +17,7 @@ const module = "github.com/quern-llm/quern/go/"
 // this module. Lines may name packages that are yet to come.
 var layers = []string{
 	"platform",
-	"internal/browser internal/cputime internal/exactmath grammar internal/jinja internal/layers internal/llamaflags internal/newfile internal/panics internal/svg internal/testdata internal/usage",
+	"internal/browser internal/cputime internal/exactmath grammar internal/jinja internal/layers internal/llamaflags internal/newfile internal/panics internal/svg internal/testdata internal/testpage internal/usage",
 	"grammar/regex media/document/pdf",
 	"grammar/jsonschema",
 	"grammar/gbnf grammar/lark",
