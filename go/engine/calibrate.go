@@ -7,6 +7,7 @@ import (
 
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/model/nn"
+	"github.com/quern-llm/quern/go/platform"
 	"github.com/quern-llm/quern/go/sched"
 )
 
@@ -61,12 +62,12 @@ func (l *Loop) timed(depth, n, rows int) (took time.Duration, err error) {
 		items[0].Rows = rows
 	}
 	err = l.e.device.inTurn(func() error {
-		start := time.Now()
+		start := platform.Clock()
 		if err := l.e.pass(canceler{ctx: context.Background()}, items); err != nil {
 			return err
 		}
 		err := l.e.heads(items, func([]part) error { return nil })
-		took = time.Since(start)
+		took = platform.Clock() - start
 		return err
 	})
 	return took, err

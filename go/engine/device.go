@@ -14,6 +14,7 @@ import (
 	"github.com/quern-llm/quern/go/machine"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model"
+	"github.com/quern-llm/quern/go/platform"
 	"github.com/quern-llm/quern/go/sched"
 )
 
@@ -250,10 +251,10 @@ func (d *Device) yield() time.Duration {
 	if !d.turn.awaited() {
 		return 0
 	}
-	start := time.Now()
+	start := platform.Clock()
 	d.turn.give()
 	d.turn.take()
-	return time.Since(start)
+	return platform.Clock() - start
 }
 
 // aside releases the caller's turn while f runs, which must not run kernels.

@@ -12,6 +12,7 @@ import (
 	"github.com/quern-llm/quern/go/generate"
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/platform"
 	"github.com/quern-llm/quern/go/sched"
 )
 
@@ -324,7 +325,7 @@ func (m *draftModel) try() error {
 		shape.Rows += it.Rows
 	}
 	return m.e.device.inTurn(func() error {
-		start := time.Now()
+		start := platform.Clock()
 		if err := m.e.pass(canceler{ctx: context.Background()}, m.items); err != nil {
 			return err
 		}
@@ -337,7 +338,7 @@ func (m *draftModel) try() error {
 			return nil
 		})
 		if !m.e.timeless {
-			m.cost.Observe(shape, time.Since(start))
+			m.cost.Observe(shape, platform.Clock()-start)
 		}
 		if err == nil {
 			m.pause = 0

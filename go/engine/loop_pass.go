@@ -12,6 +12,7 @@ import (
 	"github.com/quern-llm/quern/go/draft"
 	"github.com/quern-llm/quern/go/generate"
 	"github.com/quern-llm/quern/go/model"
+	"github.com/quern-llm/quern/go/platform"
 	"github.com/quern-llm/quern/go/sched"
 )
 
@@ -103,7 +104,7 @@ func (l *Loop) forward(steps []step) (took time.Duration, err error) {
 	l.prepare(steps)
 	err = l.e.device.inTurn(func() error {
 		l.e.awaited = false
-		start, waited := time.Now(), time.Duration(0)
+		start, waited := platform.Clock(), time.Duration(0)
 		var between func()
 		if l.e.model.Config.OnePass() { // its passes are as long as its texts
 			between = func() {
@@ -131,7 +132,7 @@ func (l *Loop) forward(steps []step) (took time.Duration, err error) {
 		if err := l.e.model.Damaged(); err != nil {
 			return err
 		}
-		took = time.Since(start) - waited + l.filled
+		took = platform.Clock() - start - waited + l.filled
 		return nil
 	})
 	return took, err

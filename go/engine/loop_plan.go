@@ -10,6 +10,7 @@ import (
 	"github.com/quern-llm/quern/go/generate"
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/kvcache"
+	"github.com/quern-llm/quern/go/platform"
 	"github.com/quern-llm/quern/go/sched"
 )
 
@@ -248,9 +249,9 @@ func (l *Loop) plan(now time.Duration, ended *[]*job) bool {
 		if len(l.planned) == 0 {
 			return false
 		}
-		start := time.Now()
+		start := platform.Clock()
 		_, err := l.e.fill(l.items)
-		l.filled = time.Since(start)
+		l.filled = platform.Clock() - start
 		if err == nil {
 			for i, it := range l.items {
 				l.planned[i].Branches = l.batch[i].gen.KeepBranches(len(it.Branches))
@@ -330,10 +331,10 @@ func (l *Loop) lacks(j *job, err error) {
 
 // choose asks the scheduler for the next pass. With drafts, its time counts as drafting time.
 func (l *Loop) choose(now time.Duration) {
-	var start time.Time
+	var start time.Duration
 	drafted := l.offered && l.spent > 0
 	if drafted {
-		start = time.Now()
+		start = platform.Clock()
 	}
 	if l.given != nil { // other loops on the device do not know of it
 		l.planned = l.sched.Next(now, l.e.kv.Available())
@@ -344,7 +345,7 @@ func (l *Loop) choose(now time.Duration) {
 		l.e.device.load(l, l.sched.Load(l.planned).Plus(encodes))
 	}
 	if drafted {
-		took := time.Since(start)
+		took := platform.Clock() - start
 		l.spent += took
 		l.counts.Drafting += took
 		l.sched.Spent(l.spent)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/quern-llm/quern/go/draft"
 	"github.com/quern-llm/quern/go/generate"
+	"github.com/quern-llm/quern/go/platform"
 	"github.com/quern-llm/quern/go/sched"
 )
 
@@ -220,7 +221,7 @@ func (t *mtpText) first() int {
 func (m *mtp) step(active []*mtpText) {
 	e, shape := m.e, m.shape(active)
 	_ = e.device.inTurn(func() error { // the function cannot fail
-		start, layer := time.Now(), 0
+		start, layer := platform.Clock(), 0
 		b := e.runner.Batch()
 		b.Reset()
 		m.hidden, m.rows = m.hidden[:0], m.rows[:0]
@@ -255,7 +256,7 @@ func (m *mtp) step(active []*mtpText) {
 			t.Take(logits, e.runner.NextToken)
 		}
 		if !e.timeless {
-			m.cost.Observe(shape, time.Since(start))
+			m.cost.Observe(shape, platform.Clock()-start)
 		}
 		return nil
 	})

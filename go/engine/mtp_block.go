@@ -3,6 +3,7 @@ package engine
 import (
 	"time"
 
+	"github.com/quern-llm/quern/go/platform"
 	"github.com/quern-llm/quern/go/sched"
 )
 
@@ -70,7 +71,7 @@ func (m *mtp) fitting(active []*mtpText, n int) (k int) {
 func (m *mtp) blockStep(active []*mtpText, n int, mask int32) {
 	e, shape := m.e, m.blocks(active, n)
 	_ = e.device.inTurn(func() error { // the function cannot fail
-		start := time.Now()
+		start := platform.Clock()
 		b := e.runner.Batch()
 		b.Reset()
 		m.rows = m.rows[:0]
@@ -99,7 +100,7 @@ func (m *mtp) blockStep(active []*mtpText, n int, mask int32) {
 			row += k
 		}
 		if !e.timeless {
-			m.cost.Observe(shape, time.Since(start))
+			m.cost.Observe(shape, platform.Clock()-start)
 		}
 		return nil
 	})

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/quern-llm/quern/go/generate"
+	"github.com/quern-llm/quern/go/platform"
 	"github.com/quern-llm/quern/go/sched"
 )
 
@@ -45,7 +46,7 @@ func (l *Loop) draft() {
 		l.offered, l.spent = false, 0
 		return
 	}
-	start, asked := time.Now(), false
+	start, asked := platform.Clock(), false
 	may = l.sched.Cost.Drafting(len(fresh))
 	fresh = slices.DeleteFunc(fresh, func(j *job) bool {
 		asked = asked || j.gen.Speculates()
@@ -77,7 +78,7 @@ func (l *Loop) draft() {
 	if asked && l.sched.Cost.Resting(len(fresh)) {
 		l.counts.Rested++
 	}
-	spent := time.Since(start)
+	spent := platform.Clock() - start
 	l.counts.Drafting += spent
 	if l.spent = 0; may {
 		l.spent = spent

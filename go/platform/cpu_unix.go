@@ -16,3 +16,8 @@ func ThreadTime() time.Duration {
 	}
 	return time.Duration(t.Nano())
 }
+
+var started = time.Now()
+
+// Clock returns a time by which short work is measured: it goes on steadily, from any point.
+func Clock() time.Duration { return time.Since(started) }

@@ -7,6 +7,7 @@ import (
 	"math/bits"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unsafe"
 
@@ -15,15 +16,17 @@ import (
 )
 
 var (
-	procThreadTimes              = kernel32.NewProc("GetThreadTimes")
-	procProcessors               = kernel32.NewProc("GetLogicalProcessorInformationEx")
-	procCurrentProcessor         = kernel32.NewProc("GetCurrentProcessorNumberEx")
-	procSetGroupAffinity         = kernel32.NewProc("SetThreadGroupAffinity")
-	procGetGroupAffinity         = kernel32.NewProc("GetThreadGroupAffinity")
-	procProcessAffinity          = kernel32.NewProc("GetProcessAffinityMask")
-	procProcessGroups            = kernel32.NewProc("GetProcessGroupAffinity")
-	procMemoryStatus             = kernel32.NewProc("GlobalMemoryStatusEx")
-	currentThread        uintptr = ^uintptr(1) // the pseudo handle -2
+	procThreadTimes                  = kernel32.NewProc("GetThreadTimes")
+	procPerformanceCounter           = kernel32.NewProc("QueryPerformanceCounter")
+	procPerformanceFrequency         = kernel32.NewProc("QueryPerformanceFrequency")
+	procProcessors                   = kernel32.NewProc("GetLogicalProcessorInformationEx")
+	procCurrentProcessor             = kernel32.NewProc("GetCurrentProcessorNumberEx")
+	procSetGroupAffinity             = kernel32.NewProc("SetThreadGroupAffinity")
+	procGetGroupAffinity             = kernel32.NewProc("GetThreadGroupAffinity")
+	procProcessAffinity              = kernel32.NewProc("GetProcessAffinityMask")
+	procProcessGroups                = kernel32.NewProc("GetProcessGroupAffinity")
+	procMemoryStatus                 = kernel32.NewProc("GlobalMemoryStatusEx")
+	currentThread            uintptr = ^uintptr(1) // the pseudo handle -2
 )
 
 // MaxCPU bounds the numbers of CPUs.
@@ -43,6 +46,20 @@ func ThreadTime() time.Duration {
 	ticks := func(f windows.Filetime) int64 { return int64(f.HighDateTime)<<32 | int64(f.LowDateTime) }
 	return time.Duration(100 * (ticks(kernel) + ticks(user)))
 }
+
+// Clock returns a time by which short work is measured: it goes on steadily, from any point. Go's clock has the resolution of
+// Windows' ticks, half a millisecond to 16, which is longer than a pass of a small model.
+func Clock() time.Duration {
+	var n int64
+	procPerformanceCounter.Call(uintptr(unsafe.Pointer(&n))) // cannot fail since Windows XP
+	hz := countsPerSecond()
+	return time.Duration(n/hz)*time.Second + time.Duration(n%hz*int64(time.Second)/hz)
+}
+
+var countsPerSecond = sync.OnceValue(func() (n int64) {
+	procPerformanceFrequency.Call(uintptr(unsafe.Pointer(&n)))
+	return max(n, 1)
+})
 
 // A groupAffinity is CPUs of a processor group.
 type groupAffinity struct {

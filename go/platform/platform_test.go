@@ -330,3 +330,31 @@ func TestMemory(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 }
+
+// The clock goes on, in steps that are shorter than a pass of a small model.
+func TestClock(t *testing.T) {
+	least := time.Hour
+	for last, n := Clock(), 0; n < 1000; {
+		now := Clock()
+		if now < last {
+			t.Fatalf("it was %v, and is %v", last, now)
+		}
+		if now > last {
+			least, n = min(least, now-last), n+1
+		}
+		last = now
+	}
+	if least > 100*time.Microsecond {
+		t.Errorf("its steps are %v", least)
+	}
+	const tick = 20 * time.Millisecond // of the other clock, on Windows
+	began := time.Now()
+	before := Clock()
+	slept := time.Now()
+	time.Sleep(50 * time.Millisecond)
+	least = time.Since(slept) - tick
+	took := Clock() - before
+	if most := time.Since(began) + tick; took < least || took > most {
+		t.Errorf("it went on by %v in %v to %v", took, least, most)
+	}
+}
