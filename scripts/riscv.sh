@@ -19,7 +19,7 @@ check() {
 	qemu-riscv64 "$build/csrc/check" --quick --only half,sincos,dequant,pool,logits
 }
 
-# It fails in a third of runs under QEMU 7.2, since the program crashes in C: see docs/building.md.
+# It failed in a quarter of the runs under QEMU 7.2 on a busy machine: see docs/building.md.
 demo() {
 	local here there
 	lib
