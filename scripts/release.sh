@@ -115,6 +115,7 @@ all)
 		package "$binary" arm64
 		publish "$binary" arm64 build/release
 	fi
+	"$tool" -index -version "$version"
 	others
 	(cd dist && sha256sum --quiet --check SHA256SUMS)
 	scripts/release/sign.sh dist "$version"

@@ -6,6 +6,7 @@
 //	go run ./scripts/release -binary build-windows-amd64/quern.exe -system windows -version v0.1.0 -docs build/release -out dist
 //	go run ./scripts/release -binary build-darwin-arm64/quern -system darwin -arch arm64 -stubs ... -version v0.1.0 -docs build/release
 //	go run ./scripts/release -packages -version v0.1.0 -out dist
+//	go run ./scripts/release -index -version v0.1.0 -out dist
 //
 // With the same inputs it writes the same bytes: times are those of SOURCE_DATE_EPOCH, or 1970.
 package main
@@ -47,6 +48,7 @@ func main() {
 	flag.StringVar(&r.stubs, "stubs", "scripts/release/macos", "`folders` of text stubs of macOS's libraries, with commas between")
 	check := flag.Bool("check", false, "unpack the image that is there and run its program")
 	packages := flag.Bool("packages", false, "write the manifests of winget, Scoop and Homebrew for the archives that are there")
+	index := flag.Bool("index", false, "write the images that are there as one of several architectures")
 	machO := flag.String("mach-o", "", "look at this `program` for macOS, which cannot be run here, and write nothing")
 	flag.Parse()
 	if s, err := strconv.ParseInt(os.Getenv("SOURCE_DATE_EPOCH"), 10, 64); err == nil {
@@ -58,6 +60,8 @@ func main() {
 		run = r.check
 	case *packages:
 		run = r.packages
+	case *index:
+		run = r.multiArch
 	case *machO != "":
 		r.binary, run = *machO, r.lookAtMac
 	}
