@@ -6,6 +6,7 @@
 #	scripts/cross.sh check SYSTEM ARCH              the checks: of Windows run under Wine, of macOS, which cannot run, are
 #	                                                looked at, as is the program: what they load, what they ask of it, and
 #	                                                that their signatures are right
+#	scripts/cross.sh built windows amd64            the program, and Go's tests as programs
 #	scripts/cross.sh tests windows amd64 [ARGS]     Go's tests of packages, and the program as people use it, under Wine:
 #	                                                scripts/wine has ARGS, and tests.txt there says which
 #	scripts/cross.sh stubs                          where it says what macOS's libraries have
@@ -24,8 +25,17 @@ macos_has=$PWD/scripts/release/macos
 wine() {
 	local at
 	at=$(wine_path)
-	mkdir -p build/wine
 	WINEDEBUG=-all WINEPREFIX=$PWD/build/wine "$at" "$@"
+}
+
+# prefix makes that folder.
+prefix() {
+	[[ ! -e build/wine/made ]] || return 0
+	mkdir -p build/wine
+	wine wineboot -i
+	# How long the service manager waits for a program, in ms: 10 s are too few on a busy machine.
+	wine reg add 'HKLM\System\CurrentControlSet\Control' /v ServicesPipeTimeout /t REG_DWORD /d 300000 /f >/dev/null
+	touch build/wine/made
 }
 wine_path() { command -v wine64 || command -v /usr/lib/wine/wine64; }
 
@@ -87,6 +97,7 @@ undated() {
 
 check() {
 	if [[ $1 == windows ]]; then
+		prefix
 		wine "build-$1-$2/csrc/check.exe" --quick "${@:3}"
 	else
 		look "build-$1-$2/csrc/check" "$2"
@@ -98,7 +109,7 @@ check() {
 stubs() { echo "$macos_has,$(build/zig/zig env | sed -n 's/.*lib_dir.*"\(.*\)".*/\1/p')/libc/darwin"; }
 look() { go run ./scripts/release -mach-o "$1" -arch "$2" -stubs "$(stubs)"; }
 
-tests() {
+built() {
 	local package packages out=$PWD/build-$1-$2
 	program "$1" "$2" >/dev/null
 	mapfile -t packages < <(awk '$1 == "package" { print $2 }' scripts/wine/tests.txt)
@@ -108,13 +119,17 @@ tests() {
 		go_for "$1" "$2" test -c -vet=off -overlay "$out/$package.json" -ldflags "-s -w -checklinkname=0 $(link "$1")" \
 			-o "$out/$package.test.exe" "./go/$package"
 	done
-	[[ -d build/wine/drive_c/windows/system32 ]] || wine wineboot -i
+}
+
+tests() {
+	built "$1" "$2"
+	prefix
 	random
-	WINE=$(wine_path) WINEPREFIX=$PWD/build/wine go run ./scripts/wine "${@:3}" "$out"
+	WINE=$(wine_path) WINEPREFIX=$PWD/build/wine go run ./scripts/wine "${@:3}" "$PWD/build-$1-$2"
 }
 
 case ${1:-} in
-lib | program | check | stubs | tests) "$@" ;;
+lib | program | check | stubs | built | tests) "$@" ;;
 able) wine_path >/dev/null ;;
 *)
 	sed -n '2,/^set/s/^#//p' "$0" >&2

@@ -44,7 +44,7 @@ func main() {
 	flag.StringVar(&r.docs, "docs", "", "`folder` with man/ and completions/; none: no archive is written")
 	flag.StringVar(&r.roots, "roots", "/etc/ssl/certs/ca-certificates.crt", "`file` of the certificate authorities in the image")
 	flag.StringVar(&r.out, "out", "dist", "`folder` to write into")
-	flag.Int64Var(&r.maxImage, "max-image", 19_000_000, "compressed `bytes` that an image may have")
+	flag.Int64Var(&r.maxImage, "max-image", 20_000_000, "compressed `bytes` that an image may have")
 	flag.StringVar(&r.stubs, "stubs", "scripts/release/macos", "`folders` of text stubs of macOS's libraries, with commas between")
 	check := flag.Bool("check", false, "unpack the image that is there and run its program")
 	packages := flag.Bool("packages", false, "write the manifests of winget, Scoop and Homebrew for the archives that are there")

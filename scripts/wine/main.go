@@ -42,7 +42,11 @@ func run(built, only string, verbose bool) error {
 	if err != nil {
 		return err
 	}
-	w := wine{built: built, verbose: verbose}
+	version, err := exec.Command(os.Getenv("WINE"), "--version").Output()
+	if err != nil {
+		return fmt.Errorf("%s --version: %w", os.Getenv("WINE"), err)
+	}
+	w := wine{built: built, verbose: verbose, eight: strings.HasPrefix(string(version), "wine-8.")}
 	if w.dir, err = os.MkdirTemp("", "quern-wine-"); err != nil {
 		return err
 	}
@@ -78,6 +82,7 @@ type wine struct {
 	built   string // the folder with programs
 	dir     string // for files, removed at the end
 	verbose bool
+	eight   bool // it is Wine 8
 }
 
 // command is a program under Wine. A slash begins a path of the drive that Wine has for this machine's root, if the folder in
@@ -97,7 +102,7 @@ type outcome struct {
 
 // quern runs the program, and ends it after some minutes.
 func (w wine) quern(env []string, args ...string) (outcome, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
 	defer cancel()
 	cmd := w.command(ctx, "quern.exe", args...)
 	cmd.Env = append(cmd.Env, env...)

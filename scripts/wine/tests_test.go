@@ -45,8 +45,14 @@ func TestJudge(t *testing.T) {
 		{"no such test", events("fail TestB/part", "fail TestB", "pass TestC")},
 		{"no test passed", events("fail TestA", "fail TestB/part", "fail TestB")},
 	} {
-		if err := test.r.judge(lacks); (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+		if err := test.r.judge(lacks, true); (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%v: %v, want %q", test.r.action, err, test.want)
 		}
+	}
+	if err := events("pass TestA", "fail TestB/part", "fail TestB").judge(lacks, false); err != nil {
+		t.Errorf("another Wine, which can do more: %v", err)
+	}
+	if err := events("fail TestA", "fail TestB/part", "fail TestB", "fail TestC", "pass TestE").judge(lacks, false); err == nil {
+		t.Error("another Wine, under which another test fails: no error")
 	}
 }
