@@ -3,8 +3,8 @@
 //
 //	go run ./bench/decide [-runs 5] MODEL...
 //
-// The texts are forty short reviews, half of them good ones. Each run has them anew, behind a number, so that no prompt is in the
-// cache. Times are the least of the runs, summed over the texts: only their ratio is told.
+// The texts are forty short reviews, half of them good ones. Each prompt begins with a number of its own, so that no more of it is in
+// the cache than what is in front of the number. Times are the least of the runs, summed over the texts: only their ratio is told.
 package main
 
 import (
@@ -78,13 +78,13 @@ func measure(ctx context.Context, name string, runs int) error {
 		least := [2]time.Duration{math.MaxInt64, math.MaxInt64}
 		for run := range runs {
 			begun := time.Now()
-			said, err := m.Complete(ctx, asked(2*run, text))
+			said, err := m.Complete(ctx, asked(2*(i*runs+run), text))
 			least[0] = min(least[0], time.Since(begun))
 			if err != nil {
 				return err
 			}
 			begun = time.Now()
-			all, err := m.Decide(ctx, asked(2*run+1, text), labels...)
+			all, err := m.Decide(ctx, asked(2*(i*runs+run)+1, text), labels...)
 			least[1] = min(least[1], time.Since(begun))
 			if err != nil {
 				return err
@@ -104,13 +104,16 @@ func measure(ctx context.Context, name string, runs int) error {
 		ofGenerating += least[0]
 		ofDeciding += least[1]
 	}
-	_, before, after := reading.Calibrate(scores, right)
+	_, before, after, err := reading.Calibrate(ctx, scores, right)
+	if err != nil {
+		return err
+	}
 	fmt.Printf("| %s | %.2f | %.2f | %.2f | %.2f | %.3f | %.3f | %.3f | %.3f |\n", name, float64(ofGenerating)/float64(ofDeciding),
 		float64(generated)/float64(len(reviews)), before.Accuracy, after.Accuracy, before.ECE, after.ECE, before.NLL, after.NLL)
 	return nil
 }
 
-// asked is the request about a text, with a number in front so that it is in no cache.
+// asked is the request about a text, with a number in front so that neither question nor text is in the cache.
 func asked(number int, text string) quern.Request {
 	zero := 0.0
 	return quern.Request{MaxTokens: 16, Temperature: &zero, Messages: []quern.Message{quern.User(

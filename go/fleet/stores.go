@@ -50,7 +50,7 @@ func (f *Fleet) openTools(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	box, err := mcp.OpenAny(ctx, servers, f.c.Version, func(err error) { f.log.Error().Err(err).Msg("its tools are missing") })
+	box, err := mcp.OpenAny(ctx, servers, f.c.Version, func(err error) { f.log.Error().Err(err).Msg("tools are missing") })
 	if err != nil {
 		return err
 	}

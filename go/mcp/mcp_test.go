@@ -175,7 +175,7 @@ func TestOpenAny(t *testing.T) {
 			"b_crash", "b_get_weather", "b_long", "b_wait"}, 0},
 		// A name that would be that of another server's tool is not taken while that cannot be used.
 		{map[string]Server{"a": stdio("good"), "a_get": {Command: "/nowhere/mcp"}, "b": stdio("good")},
-			[]string{"b_crash", "b_get_weather", "b_long", "b_wait"}, 2},
+			[]string{"a_crash", "a_long", "a_wait", "b_crash", "b_get_weather", "b_long", "b_wait"}, 2},
 	} {
 		failed := 0
 		b, err := OpenAny(t.Context(), c.servers, "1", func(error) { failed++ })

@@ -58,7 +58,7 @@ func Open(ctx context.Context, servers map[string]Server, version string) (*Tool
 }
 
 // OpenAny is Open for a program that works without a server too: those that cannot be used are left out, and failed is called
-// for each. Where there are several, names of tools have their server's before their own, NAME_TOOL: so none depends on which
+// for each, as are single tools that would have the name of another server's. Where there are several, names of tools have their server's before their own, NAME_TOOL: so none depends on which
 // servers can be used, and is another server's tool when one cannot.
 func OpenAny(ctx context.Context, servers map[string]Server, version string, failed func(error)) (*Toolbox, error) {
 	return open(ctx, servers, version, failed)
@@ -71,8 +71,8 @@ func open(ctx context.Context, servers map[string]Server, version string, failed
 		l := &link{server: servers[name], name: name, version: version, lock: make(chan struct{}, 1)}
 		b.links = append(b.links, l)
 		b.offer[name] = []Offer{}
-		if err := b.list(ctx, l); err != nil {
-			err = fmt.Errorf("the MCP server %q: %w", name, line{err})
+		if err := b.list(ctx, l, failed); err != nil {
+			err = l.named(err)
 			if failed == nil || ctx.Err() != nil {
 				b.Close()
 				return nil, err
@@ -97,8 +97,11 @@ func (b *Toolbox) forget(l *link) {
 	delete(b.offer, l.name)
 }
 
-// list adds the tools of a server.
-func (b *Toolbox) list(ctx context.Context, l *link) error {
+// named returns an error of the server.
+func (l *link) named(err error) error { return fmt.Errorf("the MCP server %q: %w", l.name, line{err}) }
+
+// list adds the tools of a server. failed is called for those that are left out.
+func (b *Toolbox) list(ctx context.Context, l *link, failed func(error)) error {
 	ctx, cancel := connecting(ctx)
 	defer cancel()
 	session, said, err := l.connected(ctx)
@@ -114,8 +117,23 @@ func (b *Toolbox) list(ctx context.Context, l *link) error {
 		case len(b.specs) == maxTools:
 			return fmt.Errorf("more than %d tools in all, want fewer servers", maxTools)
 		}
+		if err := b.ambiguous(l, t); err != nil {
+			failed(l.named(err))
+			continue
+		}
 		if err := b.take(l, t); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// ambiguous returns an error for a tool whose name, with its server's before it, reads as that of another server's tool: one that
+// may be there too, and of a server that may be one that cannot be used now.
+func (b *Toolbox) ambiguous(l *link, t *sdk.Tool) error {
+	for _, other := range b.names {
+		if b.whole && len(other) > len(l.name) && strings.HasPrefix(l.name+"_"+t.Name, other+"_") {
+			return fmt.Errorf("its tool %q has a name as those of the server %q and is left out, want another name of either server", t.Name, other)
 		}
 	}
 	return nil
@@ -126,11 +144,6 @@ func (b *Toolbox) take(l *link, t *sdk.Tool) error {
 	name := t.Name
 	if _, taken := b.tools[name]; taken || b.whole {
 		name = l.name + "_" + name
-	}
-	for _, other := range b.names { // which may have that tool too, and may be one that cannot be used now
-		if b.whole && len(other) > len(l.name) && strings.HasPrefix(name, other+"_") {
-			return fmt.Errorf("its tool %q has a name as those of the server %q, want another name of either server", t.Name, other)
-		}
 	}
 	if _, taken := b.tools[name]; taken {
 		return fmt.Errorf("a second tool with the name %q", name)

@@ -1,6 +1,7 @@
 package reading
 
 import (
+	"context"
 	"math"
 
 	"github.com/quern-llm/quern/go/internal/exactmath"
@@ -30,6 +31,13 @@ const lowest = -50
 // those of the scores. What cannot come has none.
 func (c *Calibration) Chances(scores []float64) []float64 {
 	p := make([]float64, len(scores))
+	c.chances(p, scores)
+	return p
+}
+
+// chances sets p to what Chances returns. A fit has it done so often that exponentials are the quick ones, which are the same on
+// every machine too.
+func (c *Calibration) chances(p, scores []float64) {
 	best := math.Inf(-1)
 	for i, s := range scores {
 		if c != nil {
@@ -48,7 +56,7 @@ func (c *Calibration) Chances(scores []float64) []float64 {
 	for i, s := range p {
 		p[i] = 0
 		if s > math.Inf(-1) {
-			p[i] = exactmath.Pow(math.E, max(s-best, -700))
+			p[i] = exactmath.QuickExp(max(s-best, -700))
 		}
 		total += p[i]
 	}
@@ -57,7 +65,6 @@ func (c *Calibration) Chances(scores []float64) []float64 {
 			p[i] /= total
 		}
 	}
-	return p
 }
 
 // A Fit says how good probabilities of choices are.
@@ -88,7 +95,7 @@ func FitOf(chances [][]float64, right []int) Fit {
 			b.right++
 			f.Accuracy++
 		}
-		f.NLL -= exactmath.Log(max(p[right[i]], leastChance))
+		f.NLL -= exactmath.QuickLog(max(p[right[i]], leastChance))
 	}
 	n := float64(len(chances))
 	for _, b := range bins {
@@ -106,8 +113,11 @@ const folds = 5
 // it, and after with calibrations that were fitted without the examples they are measured on. There are 2 examples at least.
 //
 // The fit is the most probable one where temperatures are near 1 and biases near 0 (ridge), so that a few examples, or such
-// whose answers are all right, say little.
-func Calibrate(scores [][]float64, right []int) (c *Calibration, before, after Fit) {
+// whose answers are all right, say little. Scores are those of Stem.Scores: a number, or -Inf for what cannot come. The only error
+// is the cause of the context's end; a fit takes time in proportion to examples times choices.
+func Calibrate(
+	ctx context.Context, scores [][]float64, right []int,
+) (c *Calibration, before, after Fit, err error) {
 	plain, held := make([][]float64, len(scores)), make([][]float64, len(scores))
 	for fold := range min(folds, len(scores)) {
 		var in [][]float64
@@ -117,7 +127,7 @@ func Calibrate(scores [][]float64, right []int) (c *Calibration, before, after F
 				in, of = append(in, scores[i]), append(of, right[i])
 			}
 		}
-		without := fitted(in, of)
+		without := fitted(ctx, in, of)
 		for i := fold; i < len(scores); i += folds {
 			held[i] = without.Chances(scores[i])
 		}
@@ -125,19 +135,25 @@ func Calibrate(scores [][]float64, right []int) (c *Calibration, before, after F
 	for i, s := range scores {
 		plain[i] = (*Calibration)(nil).Chances(s)
 	}
-	return fitted(scores, right), FitOf(plain, right), FitOf(held, right)
+	c = fitted(ctx, scores, right)
+	if ctx.Err() != nil {
+		return nil, Fit{}, Fit{}, context.Cause(ctx)
+	}
+	return c, FitOf(plain, right), FitOf(held, right), nil
 }
 
 // A fit is the loss of a calibration, which is the logarithm of 1/temperature and then the biases, for examples whose
 // scores are finite: none has another lowest point than its least, where the temperature is above 0.
 type fit struct {
+	ctx    context.Context
 	scores [][]float64
 	right  []int
+	p      []float64 // the chances of an example
 }
 
-// fitted returns the calibration with the least loss.
-func fitted(scores [][]float64, right []int) *Calibration {
-	f := fit{right: right}
+// fitted returns the calibration with the least loss, or some other one where the context has ended.
+func fitted(ctx context.Context, scores [][]float64, right []int) *Calibration {
+	f := fit{ctx: ctx, right: right, p: make([]float64, len(scores[0]))}
 	for _, s := range scores {
 		best := math.Inf(-1)
 		for _, v := range s {
@@ -155,7 +171,7 @@ func fitted(scores [][]float64, right []int) *Calibration {
 }
 
 func (f *fit) calibration(at []float64) *Calibration {
-	t := exactmath.Pow(math.E, min(max(-at[0], -6.9), 6.9)) // within the bounds of temperatures
+	t := exactmath.QuickExp(min(max(-at[0], -6.9), 6.9)) // within the bounds of temperatures
 	return &Calibration{t, at[1:]}
 }
 
@@ -169,8 +185,9 @@ func (f *fit) loss(at, gradient []float64) float64 {
 		gradient[1+k] = b
 	}
 	for i, row := range f.scores {
-		p := c.Chances(row)
-		sum -= exactmath.Log(max(p[f.right[i]], leastChance))
+		p := f.p
+		c.chances(p, row)
+		sum -= exactmath.QuickLog(max(p[f.right[i]], leastChance))
 		for k := range p {
 			d := p[k]
 			if k == f.right[i] {
@@ -209,7 +226,7 @@ func (f *fit) least(n int) []float64 {
 			length = 1 / (1 + math.Sqrt(-slope))
 		}
 		next, then, got := make([]float64, n), make([]float64, n), math.Inf(1)
-		for ; length > 1e-12; length /= 2 {
+		for ; length > 1e-12 && f.ctx.Err() == nil; length /= 2 {
 			for i := range at {
 				next[i] = at[i] + float64(length*way[i])
 			}
@@ -217,7 +234,7 @@ func (f *fit) least(n int) []float64 {
 				break
 			}
 		}
-		if !(got < now) {
+		if !(got < now) || f.ctx.Err() != nil {
 			break
 		}
 		s := step{make([]float64, n), make([]float64, n)}

@@ -166,8 +166,12 @@ func (s *Stem) Compare(scores []float64, c *Calibration) []Likelihood {
 	return all
 }
 
+// mostScore is more than any difference of logarithms that are finite, and finite with any temperature.
+const mostScore = 1e12
+
 // Scores returns the logarithms of the choices of an evaluated stem. What they owe to another one with the same choices is
-// taken off, unless prior is nil; per, unless it is nil, returns what the logarithm of a choice is divided by.
+// taken off, unless prior is nil; per, unless it is nil, returns what the logarithm of a choice is divided by. What cannot come
+// has -Inf, with and without a prior; what comes and cannot come by the prior has a large number.
 func (s *Stem) Scores(prior *Stem, per func(i, tokens int) float64) []float64 {
 	scores := make([]float64, len(s.branches))
 	for i, b := range s.branches {
@@ -177,6 +181,9 @@ func (s *Stem) Scores(prior *Stem, per func(i, tokens int) float64) []float64 {
 		}
 		if per != nil {
 			scores[i] /= per(i, b.tokens())
+		}
+		if scores[i] = min(scores[i], mostScore); math.IsNaN(scores[i]) { // -Inf less -Inf
+			scores[i] = math.Inf(-1)
 		}
 	}
 	return scores

@@ -58,7 +58,8 @@ type ReadText struct {
 	noCache bool
 }
 
-// Asked returns what all requests to the engine have that are made for req: whose they are, and how urgent.
+// Asked returns what all requests to the engine have that are made for req: whose they are, and how urgent. The first call
+// sets o.Until, which is the deadline of all that follow.
 func (req *Request) Asked(o *Reads) (r engine.Request, err error) {
 	if err := o.Timeout(req.HTTP.Request.Header); err != nil {
 		return r, err
@@ -69,9 +70,10 @@ func (req *Request) Asked(o *Reads) (r engine.Request, err error) {
 	if r.Priority, err = c.priority(o.Priority); err != nil {
 		return r, err
 	}
-	if o.Deadline > 0 {
-		r.Deadline = time.Now().Add(o.Deadline)
+	if o.Deadline > 0 && o.Until.IsZero() {
+		o.Until = time.Now().Add(o.Deadline)
 	}
+	r.Deadline = o.Until
 	return r, nil
 }
 

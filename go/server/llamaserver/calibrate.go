@@ -1,6 +1,7 @@
 package llamaserver
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -74,6 +75,8 @@ type example struct {
 const (
 	leastExamples = 2
 	maxExamples   = 1000
+
+	maxScores = 20_000 // of all choices of all examples, which the time of a fit is in proportion to
 )
 
 type examples []example
@@ -161,6 +164,9 @@ func (s *API) calibrate(req *answer.Request) error {
 	if err := m.Generates(); err != nil {
 		return err
 	}
+	if n := len(q.examples) * len(q.choices); n > maxScores {
+		return reply.Invalid("examples", "%d, times %d choices are %d, want at most %d", len(q.examples), len(q.choices), n, maxScores)
+	}
 	right := make([]int, len(q.examples))
 	for i, x := range q.examples {
 		if right[i] = slices.Index(q.choices, x.label); right[i] < 0 {
@@ -183,7 +189,19 @@ func (s *API) calibrate(req *answer.Request) error {
 		a.Usage.Details.Cached += used.Details.Cached
 	}
 	a.Usage.TotalTokens = a.Usage.PromptTokens
-	c, before, after := reading.Calibrate(all, right)
+	ctx := req.Context()
+	if !q.Until.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadlineCause(ctx, q.Until, engine.ErrDeadline)
+		defer cancel()
+	}
+	c, before, after, err := reading.Calibrate(ctx, all, right)
+	switch {
+	case errors.Is(err, engine.ErrDeadline):
+		return err
+	case err != nil:
+		return reply.ErrGone
+	}
 	a.Calibration, a.Before, a.After = *c, before, after
 	req.Send(a)
 	return nil
@@ -203,7 +221,7 @@ func (s *API) scoresOfExample(req *answer.Request, q *calibrateQuery, x example)
 	if err != nil {
 		return nil, decisionUsage{}, err
 	}
-	used, err := s.evaluate(req, &one.Reads, stems)
+	used, err := s.evaluate(req, &q.Reads, stems) // those of all examples, which have one deadline
 	if err != nil {
 		return nil, used, err
 	}

@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
+	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/server/internal/fake"
 )
 
@@ -88,18 +91,47 @@ func TestCalibration(t *testing.T) {
 	}
 }
 
+// All examples of a request have one deadline.
+func TestCalibrationHasOneDeadline(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	until := map[time.Time]int{}
+	s := fake.Demo(t, fake.Setup{Submitted: func(r *engine.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		until[r.Deadline]++
+	}})
+	const body = `{"choices":["a","b"],"examples":[{"prompt":"x","label":"a"},{"prompt":"y","label":"b"}]%s}`
+	status, b, _ := s.Do("POST", "/v1/decisions/calibrate", fmt.Sprintf(body, `,"deadline_ms":600000`))
+	if status != 200 || len(until) != 1 || until[time.Time{}] != 0 {
+		t.Errorf("%d %s, the deadlines %v", status, b, until)
+	}
+	if status, b, _ := s.Do("POST", "/v1/decisions/calibrate", fmt.Sprintf(body, "")); status != 200 || until[time.Time{}] == 0 {
+		t.Errorf("%d %s, the deadlines %v", status, b, until)
+	}
+}
+
+// numbered are n further choices.
+func numbered(n int) (all string) {
+	for i := range n {
+		all += fmt.Sprintf(`,"%d"`, i)
+	}
+	return all
+}
+
 func TestCalibrationRefused(t *testing.T) {
 	t.Parallel()
 	s := fake.Embedder(t, nil)
 	two := `{"prompt":"x","label":"a"},{"prompt":"y","label":"b"}`
 	for body, want := range map[string]string{
-		`{"examples":[` + two + `]}`:                                                    "choices",
-		`{"choices":["a","b"]}`:                                                         "examples",
-		`{"choices":["a","b"],"examples":[{"prompt":"x","label":"a"}]}`:                 "examples: 1, want at least 2",
-		`{"choices":["a","c"],"examples":[` + two + `]}`:                                "element 1: the label",
-		`{"choices":["a","b"],"examples":[{"label":"a"},{"label":"b"}]}`:                "element 0: want either",
-		`{"choices":["a","b"],"examples":[{"prompt":1,"label":"a"}]}`:                   "element 0: prompt",
-		`{"choices":["a","b"],"examples":[` + strings.Repeat(two+",", 501) + two + `]}`: "more than 1000",
+		`{"examples":[` + two + `]}`:                                                                        "choices",
+		`{"choices":["a","b"]}`:                                                                             "examples",
+		`{"choices":["a","b"],"examples":[{"prompt":"x","label":"a"}]}`:                                     "examples: 1, want at least 2",
+		`{"choices":["a","c"],"examples":[` + two + `]}`:                                                    "element 1: the label",
+		`{"choices":["a","b"],"examples":[{"label":"a"},{"label":"b"}]}`:                                    "element 0: want either",
+		`{"choices":["a","b"],"examples":[{"prompt":1,"label":"a"}]}`:                                       "element 0: prompt",
+		`{"choices":["a","b"],"examples":[` + strings.Repeat(two+",", 501) + two + `]}`:                     "more than 1000",
+		`{"choices":["a","b"` + numbered(46) + `],"examples":[` + strings.Repeat(two+",", 208) + two + `]}`: "examples: 418, times 48 choices are 20064, want at most 20000",
 	} {
 		if status, b, _ := s.Do("POST", "/v1/decisions/calibrate", body); status != 400 || !strings.Contains(string(b), want) {
 			t.Errorf("%.80s: %d %s, want %s", body, status, b, want)

@@ -82,7 +82,7 @@ func (s *API) tags(req *answer.Request) error {
 			one.Modified = stamp(src.Modified)
 		}
 		all := req.May(st.Names...)
-		if all {
+		if all && (src == nil || !src.Covered) {
 			list.Models = append(list.Models, one)
 		}
 		for _, p := range s.List.Personas(st.Names[0]) {

@@ -1,6 +1,7 @@
 package ollama_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -269,5 +270,27 @@ func TestValuesOfChats(t *testing.T) {
 		{"role":"tool","tool_name":"f","tool_call_id":"x","content":"21"}]}`)
 	if got := s.LastPrompt(); !strings.Contains(got, "The result of f:\n21") {
 		t.Errorf("the prompt is %q", got)
+	}
+}
+
+// A model is not listed whose file another one is of, and answers all the same.
+func TestCoveredIsNotListed(t *testing.T) {
+	t.Parallel()
+	s := fake.New(t, "Hello", nil)
+	m := *s.Model()
+	m.Name = "covered"
+	if err := s.Server.Add(catalog.Source{Covered: true, Spec: models.Spec[ask.Model]{Names: []string{"covered"},
+		Load: func(context.Context, func(float64)) (models.Instance[ask.Model], error) {
+			return &fake.Still{Of: &m}, nil
+		}}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := fake.Post[struct{ Done bool }](s, "/api/generate", `{"model":"covered","prompt":"hi","stream":false}`); !got.Done {
+		t.Error("it does not answer")
+	}
+	for _, path := range []string{"/api/tags", "/v1/models"} {
+		if status, b, _ := s.Do("GET", path, ""); status != 200 || strings.Contains(string(b), "covered") || !strings.Contains(string(b), s.Model().Name) {
+			t.Errorf("%s: %d %s", path, status, b)
+		}
 	}
 }

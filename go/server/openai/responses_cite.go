@@ -2,6 +2,8 @@ package openai
 
 import (
 	"cmp"
+	"maps"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -20,9 +22,6 @@ type citation struct {
 // citable are the titles of the pages that a response has found or read, by their URLs.
 type citable map[string]string
 
-// maxURL is the most bytes of a URL that is found in a text.
-const maxURL = 4 << 10
-
 // add adds a page. One that was found before keeps its title.
 func (c *citable) add(url, title string) {
 	if *c == nil {
@@ -33,6 +32,7 @@ func (c *citable) add(url, title string) {
 
 // cited returns where a text names pages: by a link in Markdown, [text](URL), or by the URL alone.
 func (c citable) cited(text string) (all []citation) {
+	urls := slices.SortedFunc(maps.Keys(c), func(a, b string) int { return cmp.Compare(len(b), len(a)) })
 	done, chars := 0, 0 // bytes of the text, and their characters
 	count := func(to int) int {
 		chars += utf8.RuneCountInString(text[done:to])
@@ -45,11 +45,13 @@ func (c citable) cited(text string) (all []citation) {
 			break
 		}
 		begin := at + i
-		url, known := c.at(text[begin:])
-		if !known {
+		rest := text[begin:]
+		k := slices.IndexFunc(urls, func(url string) bool { return url != "" && strings.HasPrefix(rest, url) && isEnd(rest[len(url):]) })
+		if k < 0 {
 			at = begin + len("http")
 			continue
 		}
+		url := urls[k] // the longest
 		end := begin + len(url)
 		at = end
 		if open := linkAt(text[done:begin]); open >= 0 && strings.HasPrefix(text[end:], ")") {
@@ -60,25 +62,11 @@ func (c citable) cited(text string) (all []citation) {
 	return all
 }
 
-// at returns the page whose URL a text begins with: the longest that is all of the URL there, without what ends a sentence or
-// a link.
-func (c citable) at(text string) (url string, known bool) {
-	if i := strings.IndexAny(text, " \t\r\n<>\"`|"); i >= 0 {
-		text = text[:i]
-	}
-	for text = text[:min(len(text), maxURL)]; text != ""; {
-		if _, known := c[text]; known {
-			return text, true
-		}
-		end := len(text) - 1
-		if !strings.ContainsRune(".,;:!?)]}'*_", rune(text[end])) {
-			if end = strings.LastIndexAny(text, ")]}"); end < 0 { // which may end a link that a text follows at once
-				break
-			}
-		}
-		text = text[:end]
-	}
-	return "", false
+// isEnd reports whether a URL may end where this text follows: a bracket, which may end a link that a text follows at once, or
+// what ends a sentence and then nothing more of a URL.
+func isEnd(after string) bool {
+	after = strings.TrimLeft(after, ".,;:!?'*_")
+	return after == "" || strings.ContainsRune(")]} \t\r\n<>\"`|", rune(after[0]))
 }
 
 // linkAt returns where the text of a link in Markdown begins whose URL follows, -1: there is none.
@@ -101,13 +89,25 @@ func linkAt(before string) int {
 	return -1
 }
 
-// annotations are those of a text of the answer.
+// annotations are those of a text of the answer. They are found once for what is sent of a block: its events, its part and its
+// item.
 func (f *responsesFormat) annotations(b *answer.Block, text string) []any {
+	if f.cites.of == b && f.cites.text == text {
+		return f.cites.list
+	}
 	list := []any{}
 	if b.Kind == answer.TextBlock {
 		for _, c := range f.q.pages.cited(text) {
 			list = append(list, c)
 		}
 	}
+	f.cites = blockCites{b, text, list}
 	return list
+}
+
+// blockCites are the annotations of a block with a text.
+type blockCites struct {
+	of   *answer.Block
+	text string
+	list []any
 }

@@ -31,6 +31,7 @@ func TestCited(t *testing.T) {
 		"[b](https://a.example/)[c](https://a.example/)":           {"A [b](https://a.example/)", "A [c](https://a.example/)"},
 		"https://a.example/q?x=1.":                                 {"Q https://a.example/q?x=1."},
 		"https://a.example/q?x=1.\nhttps://a.example/q?x=1":        {"Q https://a.example/q?x=1."},
+		"https://a.example/.x https://a.example/.)x":               {"A https://a.example/"},
 		"<https://a.example/> `http://b.example`":                  {"A https://a.example/", "http://b.example http://b.example"},
 		"httphttps://a.example/":                                   {"A https://a.example/"},
 	} {
@@ -40,6 +41,10 @@ func TestCited(t *testing.T) {
 	}
 	if got := openai.Cited(pages, strings.Repeat("https://a.example/"+strings.Repeat(")", 1<<15), 4)); len(got) != 4 {
 		t.Errorf("of 4 there are %q", got)
+	}
+	// Work is in proportion to the text, also where no space ends a URL.
+	if got := openai.Cited(pages, strings.Repeat("https://a.example/x", 1<<18)+" http://b.example"); len(got) != 1 {
+		t.Errorf("behind 5 MB without a space there are %d", len(got))
 	}
 }
 

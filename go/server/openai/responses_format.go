@@ -172,6 +172,7 @@ type responsesFormat struct {
 	block  *answer.Block // the open one
 	itemID string        // of it
 	input  customText    // of it, where it is a call of a custom tool
+	cites  blockCites    // of the last block that ended
 
 	pending   []pendingCall // of the pass
 	grown     int           // bytes of results since it

@@ -53,7 +53,7 @@ func (l *Log) add(part []byte) {
 	l.bytes += partBytes + len(part)
 	for ; l.most > 0 && l.bytes > l.most; l.lost++ {
 		l.bytes -= partBytes + len(l.parts[0])
-		l.parts[0] = nil // for who follows: the array is theirs too
+		l.parts[0] = nil // the array stays for a while
 		l.parts = l.parts[1:]
 	}
 	l.tell()
