@@ -395,6 +395,8 @@ func TestServeDocument(t *testing.T) {
 		switch path {
 		case "/tools": // without --tools
 			want = 501
+		case "/v1/stream": // without the name of one
+			want = 400
 		case "/cors-proxy": // without --ui-mcp-proxy
 			want = 403
 		}
