@@ -121,7 +121,7 @@ func shared(a, b []int32) []int32 {
 
 // Stages returns the texts that are evaluated for stems, one stage after the other. What all have in common is evaluated
 // first, then what those of a question have, then the branches: each stage finds the one before in the cache, so that no
-// token is evaluated twice.
+// token is evaluated twice. Choices of a token that may go on are read from one row: such a question is one text.
 func Stages(stems []*Stem) [][]Text {
 	trunk := stems[0].ids
 	var questions, branches []Text
@@ -130,15 +130,16 @@ func Stages(stems []*Stem) [][]Text {
 	}
 	common := stems[0].of(trunk, nil)
 	for _, st := range stems {
-		if t := st.of(st.ids, nil); len(t.IDs) > len(common.IDs) {
+		groups := st.groups()
+		if t := st.of(st.ids, nil); len(groups) > 1 && len(t.IDs) > len(common.IDs) {
 			questions = append(questions, t)
 		}
-		for _, b := range st.branches {
-			branches = append(branches, st.of(b.ids, b))
+		for _, g := range groups {
+			branches = append(branches, st.of(g[0].read(), g))
 		}
 	}
 	stages := [][]Text{questions, branches}
-	if len(common.IDs) > 0 && len(questions) != 1 {
+	if len(common.IDs) > 0 && len(questions) != 1 && len(branches) > 1 {
 		stages = slices.Insert(stages, 0, []Text{common})
 	}
 	return stages
@@ -189,7 +190,7 @@ func (s *Stem) Scores(prior *Stem, per func(i, tokens int) float64) []float64 {
 	return scores
 }
 
-// A branch is a choice behind its stem: tokens, and the Reader of their log-probabilities.
+// A branch is a choice behind its stem: tokens, and what was read of their log-probabilities.
 type branch struct {
 	ids   []int32
 	from  int // the first that is not of the stem
@@ -202,17 +203,16 @@ type branch struct {
 // tokens returns how many the choice has.
 func (b *branch) tokens() int { return len(b.ids) - b.from }
 
-// Reads implements engine.Reader: a row says what comes after its token.
-func (b *branch) Reads() (output string, from, to int) {
-	to = len(b.ids) - 1
+// read returns the tokens whose rows are read, with those before: the last is none where the choice may go on.
+func (b *branch) read() []int32 {
 	if b.stops != nil {
-		to++
+		return b.ids
 	}
-	return nn.Logits, b.from - 1, to
+	return b.ids[:len(b.ids)-1]
 }
 
-// Read implements engine.Reader.
-func (b *branch) Read(i int, row []float32) {
+// take adds what a row, of what comes after its token, says of the choice.
+func (b *branch) take(i int, row []float32) {
 	logprob := func(id int32) float64 {
 		own, _ := sample.Logprobs(row, id, 0)
 		if math.IsInf(float64(own.Value), -1) { // the token is ruled out, or all are
@@ -239,5 +239,30 @@ func (b *branch) Read(i int, row []float32) {
 	b.sum += exactmath.Log(p)
 }
 
+// A group is the branches of a stem that are read from the same rows.
+type group []*branch
+
+// groups returns those of a stem, in the order of its branches.
+func (s *Stem) groups() (all []group) {
+	for _, b := range s.branches {
+		i := slices.IndexFunc(all, func(g group) bool { return slices.Equal(g[0].read()[b.from:], b.read()[b.from:]) })
+		if i < 0 {
+			i, all = len(all), append(all, nil)
+		}
+		all[i] = append(all[i], b)
+	}
+	return all
+}
+
+// Reads implements engine.Reader.
+func (g group) Reads() (output string, from, to int) { return nn.Logits, g[0].from - 1, len(g[0].read()) }
+
+// Read implements engine.Reader.
+func (g group) Read(i int, row []float32) {
+	for _, b := range g {
+		b.take(i, row)
+	}
+}
+
 // End implements engine.Reader.
-func (b *branch) End(func(output string, given []float32) []float32) {}
+func (g group) End(func(output string, given []float32) []float32) {}

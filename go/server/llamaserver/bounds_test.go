@@ -266,7 +266,7 @@ func TestChoicesThatCannotCome(t *testing.T) {
 		}
 		return ids[0]
 	}
-	decide(t, s, `{"prompt":"abc","choices":["x","y"]}`)
+	decide(t, s, `{"prompt":"abc","choices":["xx","yy"]}`)
 	if got := s.Requests[0].Prompt; !slices.Equal(got, []int32{1, token("a"), token("b")}) {
 		t.Errorf("what choices have in common is %v", got) // less the last, whose logits say how they begin
 	}
@@ -307,10 +307,15 @@ func TestStagesOfDecisions(t *testing.T) {
 	t.Parallel()
 	s := fake.New(t, "", nil)
 	for body, want := range map[string]string{
-		`{"prompt":"abc","choices":["x","y"]}`: "<s>ab, <s>abcx, <s>abcy",
-		`{"questions":[{"prompt":"ab","choices":["x","y"]},{"prompt":"abcd","choices":["x","y"]}],"prompt":"z"}`: "<s>zabc, <s>zabx, <s>zaby, <s>zabcdx, <s>zabcdy",
-		`{"questions":[{"prompt":"bb","choices":["x","y"]},{"prompt":"cc","choices":["x","y"]}],"prompt":"z"}`:   "<s>z, <s>zb, <s>zc, <s>zbbx, <s>zbby, <s>zccx, <s>zccy",
-		`{"prompt":"a</s>","choices":["x","y"]}`: "<s>a, <s>a</s>x, <s>a</s>y",
+		`{"prompt":"abc","choices":["xx","yy"]}`: "<s>ab, <s>abcx, <s>abcy",
+		`{"questions":[{"prompt":"ab","choices":["xx","yy"]},{"prompt":"abcd","choices":["xx","yy"]}],"prompt":"z"}`: "<s>zabc, <s>zabx, <s>zaby, <s>zabcdx, <s>zabcdy",
+		`{"questions":[{"prompt":"bb","choices":["xx","yy"]},{"prompt":"cc","choices":["xx","yy"]}],"prompt":"z"}`:   "<s>z, <s>zb, <s>zc, <s>zbbx, <s>zbby, <s>zccx, <s>zccy",
+		`{"prompt":"a</s>","choices":["xx","yy"]}`: "<s>a, <s>a</s>x, <s>a</s>y",
+		// Choices that differ in their last token only, and may go on, are read from the rows before it.
+		`{"prompt":"abc","choices":["x","y"]}`:                                                                 "<s>abc",
+		`{"prompt":"abc","choices":["x","xy","xz"]}`:                                                           "<s>ab, <s>abc, <s>abcx",
+		`{"prompt":"abc","choices":["x","y"],"ends":true}`:                                                     "<s>ab, <s>abcx, <s>abcy",
+		`{"questions":[{"prompt":"bb","choices":["x","y"]},{"prompt":"cc","choices":["x","y"]}],"prompt":"z"}`: "<s>z, <s>zbb, <s>zcc",
 	} {
 		s.Requests = nil
 		decide(t, s, body)
