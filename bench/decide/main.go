@@ -2,6 +2,9 @@
 // often they are right, and in what a calibration makes of their probabilities.
 //
 //	go run ./bench/decide [-runs 5] MODEL...
+//	go run ./bench/decide [-runs 5] -url http://127.0.0.1:8080
+//
+// With -url it asks a server that runs typed questions about one state, and prints how many it answers in a second.
 //
 // The texts are forty short reviews, half of them good ones. Each prompt begins with a number of its own, so that no more of it is in
 // the cache than what is in front of the number. Times are the least of the runs, summed over the texts: only their ratio is told.
@@ -48,7 +51,15 @@ var reviews = []string{
 
 func main() {
 	runs := flag.Int("runs", 5, "how often each text is measured")
+	url := flag.String("url", "", "of a server, whose answers to typed questions are measured")
 	flag.Parse()
+	if *url != "" && flag.NArg() == 0 && *runs > 0 {
+		if err := rates(*url, *runs); err != nil {
+			fmt.Fprintf(os.Stderr, "decide: %v\n", err)
+			os.Exit(1)
+		}
+		return
+	}
 	if flag.NArg() == 0 || *runs < 1 {
 		fmt.Fprintln(os.Stderr, "decide: want models, as files or names, and -runs of 1 at least")
 		os.Exit(2)

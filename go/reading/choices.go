@@ -123,11 +123,8 @@ func shared(a, b []int32) []int32 {
 // first, then what those of a question have, then the branches: each stage finds the one before in the cache, so that no
 // token is evaluated twice. Choices of a token that may go on are read from one row: such a question is one text.
 func Stages(stems []*Stem) [][]Text {
-	trunk := stems[0].ids
+	trunk := trunk(stems)
 	var questions, branches []Text
-	for _, st := range stems {
-		trunk = shared(trunk, st.ids)
-	}
 	common := stems[0].of(trunk, nil)
 	for _, st := range stems {
 		groups := st.groups()
@@ -143,6 +140,28 @@ func Stages(stems []*Stem) [][]Text {
 		stages = slices.Insert(stages, 0, []Text{common})
 	}
 	return stages
+}
+
+// Tokens returns how many the stages of stems have: so many are evaluated where the cache has none of them.
+func Tokens(stems []*Stem) int {
+	trunk := len(trunk(stems))
+	n := trunk
+	for _, st := range stems {
+		n += len(st.ids) - trunk
+		for _, g := range st.groups() {
+			n += len(g[0].read()) - len(st.ids)
+		}
+	}
+	return n
+}
+
+// trunk returns what all stems begin with.
+func trunk(stems []*Stem) []int32 {
+	all := stems[0].ids
+	for _, st := range stems {
+		all = shared(all, st.ids)
+	}
+	return all
 }
 
 // Overflows reports whether the model's numbers were not finite.
@@ -255,7 +274,9 @@ func (s *Stem) groups() (all []group) {
 }
 
 // Reads implements engine.Reader.
-func (g group) Reads() (output string, from, to int) { return nn.Logits, g[0].from - 1, len(g[0].read()) }
+func (g group) Reads() (output string, from, to int) {
+	return nn.Logits, g[0].from - 1, len(g[0].read())
+}
 
 // Read implements engine.Reader.
 func (g group) Read(i int, row []float32) {

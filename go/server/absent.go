@@ -18,9 +18,6 @@ var absent = []struct {
 		[]string{http.MethodPost}, []string{"/v1/images/generations", "/v1/images/edits"},
 		"images are not supported; send text, to /v1/chat/completions for instance",
 	}, {
-		[]string{http.MethodPost}, []string{"/v1/systemone", "/systemone"},
-		"decisions in that form are not supported; /v1/decisions says how probable each of some choices is",
-	}, {
 		[]string{http.MethodPost}, []string{"/v2/models/*id"},
 		"models here take no tensors; send text, to /v1/chat/completions or /v1/embeddings for instance",
 	}, {

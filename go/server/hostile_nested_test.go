@@ -55,6 +55,10 @@ var nested = map[string]map[string]string{
 	"/v1/embeddings": {"input": `["a",[1,2],{"prompt_string":"b"}]`},
 	"/v1/rerank":     {"documents": `["a",{"text":"b"}]`},
 	"/v1/decisions":  {"questions": `[{"name":"n","prompt":"p","choices":["a","b"]}]`},
+	"/v1/systemone": {
+		"questions": `{"a":{"type":"noul","instructions":"i","criteria":{"true":"t"}},"b":{"type":"choice","criteria":{"x":"d","y":null}},"c":{"type":"score","criteria":["l",{"m":1}]}}`,
+		"state":     `{"a":["b"]}`,
+	},
 	"/api/chat": {
 		"messages": `[{"role":"user","content":"a"},{"role":"assistant","content":"","thinking":"t","tool_calls":[{"function":{"name":"f","arguments":{"a":1}}}]},{"role":"tool","content":"r","tool_name":"f"}]`,
 		"tools":    `[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}]`,
@@ -107,7 +111,8 @@ func TestHostileWithin(t *testing.T) {
 		"/v1/chat/completions": fake.Hi + `,"stream":true`, "/v1/completions": `"prompt":"x"`, "/completion": `"prompt":"x"`,
 		"/infill":       `"input_prefix":"a","input_suffix":"b"`,
 		"/v1/responses": `"input":"x"`, "/v1/messages": fake.Hi + `,"max_tokens":100`, "/v1/embeddings": ``,
-		"/v1/rerank": `"query":"q"`, "/v1/decisions": `"prompt":"x"`, "/api/chat": fake.Hi, "/detokenize": ``,
+		"/v1/rerank": `"query":"q"`, "/v1/decisions": `"prompt":"x"`,
+		"/v1/systemone": `"state":"x","questions":{"q":{"type":"noul","instructions":"i"}}`, "/api/chat": fake.Hi, "/detokenize": ``,
 	}
 	reading := fake.New(t, "", nil).Server.Handler() // whose engine has logits to read
 	values := []string{`true`, `-1`, `0.5`, `1e400`, `""`, `"x"`, `"\ud800"`, "\"\xff\"", `[]`, `[null]`, `{}`,
@@ -116,7 +121,7 @@ func TestHostileWithin(t *testing.T) {
 	sent, refused := 0, 0
 	for path, fields := range nested {
 		h := h
-		if path == "/v1/embeddings" || path == "/v1/rerank" || path == "/v1/decisions" {
+		if path == "/v1/embeddings" || path == "/v1/rerank" || path == "/v1/decisions" || path == "/v1/systemone" {
 			h = reading
 		}
 		for field, whole := range fields {

@@ -407,7 +407,7 @@ func TestOtherMethodsAndEndpoints(t *testing.T) {
 	if !strings.HasPrefix(all, want) || strings.Contains(all, "/completion,") || strings.Contains(all, "load") || strings.Contains(all, "mcp") {
 		t.Errorf("%s", all)
 	}
-	for _, path := range []string{"/v1/completions", "/v1/embeddings", "/v1/responses", "/v1/messages", "/v1/rerank", "/v1/decisions"} {
+	for _, path := range []string{"/v1/completions", "/v1/embeddings", "/v1/responses", "/v1/messages", "/v1/rerank", "/v1/decisions", "/v1/systemone"} {
 		if !strings.Contains(all+",", " "+path+",") {
 			t.Errorf("%s is not among %s", path, all)
 		}
@@ -479,6 +479,7 @@ func TestDocs(t *testing.T) {
 		"embeddings": of("/v1/embeddings"), "transcriptions": of("/v1/audio/transcriptions"),
 		"sparse": of("/embed_sparse"),
 		"rerank": of("/v1/rerank"), "score": of("/v1/score"), "classify": of("/v1/classify"), "pooling": of("/pooling"), "decisions": of("/v1/decisions"),
+		"systemone":  of("/v1/systemone"),
 		"ollamaChat": fieldList(of("/api/chat").Fields()), "ollamaGenerate": fieldList(of("/api/generate").Fields()),
 		"ollamaCreate": of("/api/create"),
 	}

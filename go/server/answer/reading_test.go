@@ -61,6 +61,7 @@ func TestRepeatedTokensStopEarly(t *testing.T) {
 	cancel()
 	bodies := repeating(10, 3)
 	bodies["/v1/embeddings"], bodies["/api/embed"] = `{"input":["a","b"]}`, `{"input":["a","b"]}`
+	bodies["/v1/systemone"] = `{"state":"a","questions":{"q":{"type":"noul","instructions":"b"}}}`
 	for path, body := range bodies {
 		r := httptest.NewRequestWithContext(gone, "POST", path, strings.NewReader(body))
 		s.Server.Handler().ServeHTTP(httptest.NewRecorder(), r)

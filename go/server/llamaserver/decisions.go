@@ -3,6 +3,7 @@ package llamaserver
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 
@@ -23,17 +24,20 @@ const maxBranches = 512
 type decisionQuery struct {
 	answer.Reads
 	ask.Conversation
-	prompt     string
-	choices    choices
-	questions  questions
-	prior      *string
-	normalize  string
-	ends       ask.Option
-	calibrated calibration
+	prompt       string
+	state, input about
+	instructions string
+	choices      choices
+	questions    questions
+	labels       string
+	prior        *string
+	normalize    string
+	ends         ask.Option
+	calibrated   calibration
 }
 
 func newDecisionQuery(m *ask.Model) *decisionQuery {
-	return &decisionQuery{Reads: answer.NewReads(m), Conversation: ask.NewConversation(), normalize: "none"}
+	return &decisionQuery{Reads: answer.NewReads(m), Conversation: ask.NewConversation(), labels: "texts", normalize: "none"}
 }
 
 func (q *decisionQuery) Fields() []field.Field {
@@ -42,10 +46,23 @@ func (q *decisionQuery) Fields() []field.Field {
 		field.Input("messages", &q.Messages, "In place of prompt: a conversation, which a choice answers."),
 		field.Input("choices", &q.choices, "The texts to choose from."),
 		field.Input("questions", &q.questions,
-			`In place of choices: several questions over one context, such as [{"name": "tone", "prompt": "Is it polite?", "choices": ["yes", "no"]}]. Their prompts follow prompt, or are further messages.`),
+			`In place of choices: several questions over one context, such as [{"name": "tone", "prompt": "Is it polite?", "choices": ["yes", "no"]}]. Their prompts follow prompt, or are further messages. With input or state they are of other forms.`),
+		field.Input("input", inputParts{&q.input},
+			"In place of prompt: what questions are about that are of the form of OpenAI's Decisions API, as is the answer then."),
+		field.Input("state", stateText{&q.state},
+			"In place of prompt: what questions are about that are of the form of the System One API, as is the answer then."),
 		field.Input("calibration", &q.calibrated,
 			"Of choices: what /v1/decisions/calibrate has fitted for them. A question may have its own."),
-	}, q.how())
+	}, q.typedFields(), q.how())
+}
+
+// typedFields are those of questions with types.
+func (q *decisionQuery) typedFields() []field.Field {
+	return []field.Field{
+		field.Input("instructions", textOrJSON{&q.instructions}, "Of questions with types: what is told before all."),
+		field.Setting("labels", field.OneOf(&q.labels, "texts", "letters"),
+			"What a question of the type choice is answered by: the texts of its options, or a letter for each of up to 26."),
+	}
 }
 
 // how are the fields that say how choices are compared.
@@ -88,6 +105,7 @@ type (
 	decisionUsage struct {
 		answer.TokenUsage              // tokens that were evaluated
 		Details           cachedTokens `json:"prompt_tokens_details"`
+		texts             int          // tokens that were evaluated or that the cache had
 	}
 )
 
@@ -110,12 +128,20 @@ type question struct {
 	name, prompt string
 	choices      choices
 	calibration  calibration
+	ends         bool   // a choice is the whole answer
+	typed        *typed // what it was made of; nil: it is as it was sent
 }
 
+// decide serves POST /v1/decisions.
 func (s *API) decide(req *answer.Request) error {
+	q := newDecisionQuery(req.Model)
+	return s.decided(req, q, q)
+}
+
+// decided answers what is read into q by its fields, which some are of.
+func (s *API) decided(req *answer.Request, q *decisionQuery, some field.Query) error {
 	m := req.Model
-	q := newDecisionQuery(m)
-	if err := req.Read(q); err != nil {
+	if err := req.Read(some); err != nil {
 		return err
 	}
 	if err := m.Generates(); err != nil {
@@ -123,6 +149,9 @@ func (s *API) decide(req *answer.Request) error {
 	}
 	asked, err := q.asked()
 	if err != nil {
+		return err
+	}
+	if err := q.readable(m); err != nil {
 		return err
 	}
 	held := req.TokenStore()
@@ -139,44 +168,91 @@ func (s *API) decide(req *answer.Request) error {
 	if slices.ContainsFunc(stems, (*reading.Stem).Overflows) {
 		return answer.Overflow(engine.ErrOverflow)
 	}
-	a := decisionAnswer{ID: "dec-" + answer.NewID(), Object: "decision", Model: m.Name, Usage: used}
+	all := make([]decision, len(asked))
 	for i, one := range asked {
 		var prior *reading.Stem
 		if q.prior != nil {
 			prior = stems[len(asked)+i]
 		}
-		a.Decisions = append(a.Decisions, q.result(one, stems[i], prior))
+		all[i] = q.result(one, stems[i], prior)
 	}
-	req.Send(a)
+	switch q.questions.form {
+	case systemOne:
+		req.Send(named(m.Name, asked, all, used))
+	case openAI:
+		req.Send(listed(m.Name, asked, all, used))
+	default:
+		req.Send(decisionAnswer{ID: "dec-" + answer.NewID(), Object: "decision", Model: m.Name, Decisions: all, Usage: used})
+	}
 	return nil
+}
+
+// subject returns which field says what choices are about, and the form of questions that goes with it.
+func (q *decisionQuery) subject() (name string, of form, err error) {
+	for _, f := range []struct {
+		name  string
+		form  form
+		given bool
+	}{
+		{"prompt", untyped, q.prompt != ""}, {"messages", untyped, q.Messages != nil},
+		{"input", openAI, q.input != nil}, {"state", systemOne, q.state != nil},
+	} {
+		switch {
+		case f.given && name != "":
+			return "", 0, reply.Invalid(f.name, "given together with %s, want one of them", name)
+		case f.given:
+			name, of = f.name, f.form
+		}
+	}
+	if name == "" {
+		err = reply.Invalid("prompt", "missing, and so are messages, input and state; want one of them")
+	}
+	return name, of, err
 }
 
 // asked returns the questions.
 func (q *decisionQuery) asked() ([]question, error) {
+	subject, form, err := q.subject()
+	several := q.questions.all != nil
 	switch {
-	case q.prompt == "" && q.Messages == nil:
-		return nil, reply.Invalid("prompt", "missing, and so is messages; want one of them")
-	case q.prompt != "" && q.Messages != nil:
-		return nil, reply.Invalid("messages", "given together with prompt, want one of them")
-	case q.choices == nil && q.questions == nil:
+	case err != nil:
+		return nil, err
+	case q.choices == nil && !several && form != untyped:
+		return nil, reply.Invalid("questions", "missing, want %s", wantQuestions[form])
+	case q.choices == nil && !several:
 		return nil, reply.Invalid("choices", "missing, and so is questions; want one of them")
-	case q.choices != nil && q.questions != nil:
+	case q.choices != nil && several:
 		return nil, reply.Invalid("questions", "given together with choices, want one of them")
-	}
-	if !q.ends.Given {
-		q.ends.On = q.Messages != nil
-	}
-	all := []question(q.questions)
-	if q.choices != nil {
-		all = []question{{choices: q.choices, calibration: q.calibrated}}
-	} else if q.calibrated.of != nil {
+	case q.choices != nil && form != untyped:
+		return nil, reply.Invalid("choices", "given together with %s, want questions", subject)
+	case several && q.questions.form != form:
+		return nil, reply.Invalid("questions", "with %s, want %s", subject, wantQuestions[form])
+	case several && q.calibrated.of != nil:
 		return nil, reply.Invalid("calibration", "given together with questions, want one in a question")
+	}
+	all := []question{{choices: q.choices, calibration: q.calibrated}}
+	if several {
+		all = slices.Clone(q.questions.all)
+	}
+	for i := range all {
+		if one := &all[i]; one.typed != nil {
+			asked := one.typed.asked(q.labels == "texts")
+			one.prompt, one.choices, one.ends = asked.prompt, asked.choices, asked.ends
+			if at := twice(one.choices); at >= 0 {
+				return nil, reply.Invalid("questions", "%s: %s is a label and a boolean, want labels letters", q.at(i), one.choices[at])
+			}
+		} else {
+			one.ends = q.Messages != nil
+		}
+		if q.ends.Given {
+			all[i].ends = q.ends.On
+		}
 	}
 	n := 0
 	for i, one := range all {
 		n += len(one.choices)
-		if err := one.calibration.fits(len(one.choices)); err != nil && q.questions != nil {
-			return nil, reply.Invalid("questions", "element %d: calibration: %v", i, err)
+		if err := one.calibration.fits(len(one.choices)); err != nil && several {
+			return nil, reply.Invalid("questions", "%s: calibration: %v", q.at(i), err)
 		} else if err != nil {
 			return nil, reply.Invalid("calibration", "%v", err)
 		}
@@ -188,6 +264,24 @@ func (q *decisionQuery) asked() ([]question, error) {
 		return nil, reply.Invalid("choices", "%d in all, a prior counting twice, want at most %d", n, maxBranches)
 	}
 	return all, nil
+}
+
+// at returns which question one is, for errors.
+func (q *decisionQuery) at(i int) string {
+	if q.questions.form == systemOne {
+		return field.Quote(q.questions.all[i].name)
+	}
+	return fmt.Sprintf("element %d", i)
+}
+
+// twice returns where a text is that is there before, -1 where none is.
+func twice(all choices) int {
+	seen := map[string]bool{}
+	return slices.IndexFunc(all, func(s string) bool {
+		was := seen[s]
+		seen[s] = true
+		return was
+	})
 }
 
 // stems returns those of the questions, and then of their priors. Their tokens are added to `held`.
@@ -205,16 +299,16 @@ func (q *decisionQuery) stems(
 			if err != nil {
 				return nil, err
 			}
-			st, err := stemOf(ctx, m, before, one.choices, q.ends.On, held)
+			st, err := stemOf(ctx, m, before, one.choices, one.ends, held)
 			var long *engine.TooLongError
 			var api *reply.Error
 			switch {
 			case errors.As(err, &long):
-				return nil, answer.WrapAPI(q.questions != nil, i, err)
+				return nil, answer.WrapAPI(q.questions.all != nil, i, err)
 			case errors.As(err, &api), errors.Is(err, reply.ErrGone):
 				return nil, err
-			case err != nil && q.questions != nil:
-				return nil, reply.Invalid("questions", "element %d: %v", i, err)
+			case err != nil && q.questions.all != nil:
+				return nil, reply.Invalid("questions", "%s: %v", q.at(i), err)
 			case err != nil:
 				return nil, reply.Invalid("choices", "%v", err)
 			}
@@ -228,6 +322,17 @@ func (q *decisionQuery) stems(
 func (q *decisionQuery) context(
 	ctx context.Context, m *ask.Model, prompt string, instead *string,
 ) (chat.Prompt, error) {
+	if of := slices.Concat(q.state, q.input); of != nil { // one of them is nil
+		if instead != nil {
+			of = about{{Text: *instead}}
+		}
+		c := q.Conversation
+		c.Messages = ask.Messages{of.message(q.instructions, prompt)}
+		if _, said := c.Kwargs["enable_thinking"]; c.Effort == "" && !said {
+			c.Effort = "none" // the answer begins with a label
+		}
+		return c.Render(ctx, m)
+	}
 	if q.Messages == nil {
 		if instead != nil {
 			return chat.Prompt{Text: *instead + prompt}, nil
@@ -292,7 +397,7 @@ func (s *API) evaluate(req *answer.Request, o *answer.Reads, stems []*reading.St
 			used.Details.Cached = cached
 		}
 	}
-	used.TotalTokens = used.PromptTokens
+	used.TotalTokens, used.texts = used.PromptTokens, reading.Tokens(stems)
 	return used, nil
 }
 

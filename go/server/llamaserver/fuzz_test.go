@@ -24,7 +24,13 @@ func FuzzRerank(f *testing.F) {
 
 func FuzzDecisions(f *testing.F) {
 	fake.FuzzPost(f, "/v1/decisions", `{"prompt":"x","choices":["a","b"],"prior":"N/A","normalize":"bytes"}`,
-		`{"messages":[{"role":"user","content":"x"}],"questions":[{"name":"n","prompt":"p","choices":["yes","no"]}],"ends":false}`)
+		`{"messages":[{"role":"user","content":"x"}],"questions":[{"name":"n","prompt":"p","choices":["yes","no"]}],"ends":false}`,
+		`{"input":[{"role":"user","content":[{"type":"input_text","text":"x"},{"type":"input_image","image_url":"data:image/png;base64,eA=="}]}],"questions":[{"type":"choice","name":null,"instructions":"i","choices":[{"value":true},{"value":"true","description":"d"}]},{"type":"score","instructions":"i","levels":[{"label":"a"},{"label":"b"}]},{"type":"predicate","instructions":"i"}]}`)
+}
+
+func FuzzSystemOne(f *testing.F) {
+	fake.FuzzPost(f, "/v1/systemone", `{"state":{"a":[1]},"instructions":["i"],"questions":{"a":{"type":"noul","instructions":"i","criteria":{"true":"t"}},"b":{"type":"choice","criteria":{"x":"d","y":null}},"c":{"type":"score","criteria":["l",{"m":1}]}}}`,
+		`{"state":"s","labels":"letters","prior":"N/A","questions":{"b":{"type":"choice","criteria":{"x":"d","y":null},"calibration":{"temperature":2,"bias":[1,0]}}}}`)
 }
 
 func FuzzInfill(f *testing.F) {

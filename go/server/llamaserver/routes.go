@@ -104,8 +104,14 @@ func (s *API) Routes() []answer.Route {
 		}, {
 			Method: http.MethodPost, Paths: []string{"/v1/decisions"},
 			Handle: s.decide, Summary: "Say how probable each of some choices is",
-			Body: answer.BodyOf("DecisionRequest", newDecisionQuery), Answer: decisionAnswer{},
+			Body: answer.BodyOf("DecisionRequest", newDecisionQuery), Answer: decisionSchema,
 			Example: map[string]any{"prompt": "The sky is", "choices": []any{" blue", " green"}},
+		}, {
+			Method: http.MethodPost, Paths: []string{"/v1/systemone", "/systemone"},
+			Handle: s.systemOne, Summary: "Answer questions with types about a state, by probabilities",
+			Body: answer.BodyOf("SystemOneRequest", newSystemOneQuery), Answer: namedAnswers{},
+			Example: map[string]any{"state": "The parcel came late.", "questions": map[string]any{
+				"angry": map[string]any{"type": "noul", "instructions": "Is the customer angry?"}}},
 		}, {
 			Method: http.MethodPost, Paths: []string{"/v1/decisions/calibrate"},
 			Handle: s.calibrate, Summary: "Fit the probabilities of choices to examples whose choice is known",
