@@ -76,9 +76,9 @@ func LockFolder(dir string) (*os.File, error) {
 	return nil, err
 }
 
-// Sweep removes files of a folder whose names begin and end so, unless a program has them open. Here none is removed: they have no
-// names, or the system does not say who has one open.
-func Sweep(_, _, _ string) {}
+// Sweep removes a file, unless a program has it open. Here none is removed: what is left has no name, or the system does not say
+// who has it open.
+func Sweep(string) {}
 
 // CreateNameless creates a file in a folder that is gone when it is closed, or the program ends, however that may be.
 func CreateNameless(dir string) (*os.File, error) {

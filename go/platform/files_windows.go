@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"unsafe"
 
@@ -203,17 +202,11 @@ func CreateNameless(dir string) (*os.File, error) {
 	return open(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, shared, windows.FILE_FLAG_DELETE_ON_CLOSE)
 }
 
-// Sweep removes files of a folder whose names begin and end so, unless a program has them open: one that ended before it could
-// remove its own has left them.
-func Sweep(dir, begin, end string) {
-	entries, _ := os.ReadDir(dir)
-	for _, e := range entries {
-		if name := e.Name(); e.Type().IsRegular() && strings.HasPrefix(name, begin) && strings.HasSuffix(name, end) {
-			const nobody = 0 // may have it open, or else this fails
-			if f, err := open(filepath.Join(dir, name), os.O_RDONLY, nobody, windows.FILE_FLAG_DELETE_ON_CLOSE); err == nil {
-				f.Close()
-			}
-		}
+// Sweep removes a file, unless a program has it open: one that ended before it could remove its own has left it.
+func Sweep(name string) {
+	const nobody = 0 // may have it open, or else this fails
+	if f, err := open(name, os.O_RDONLY, nobody, windows.FILE_FLAG_DELETE_ON_CLOSE); err == nil {
+		f.Close()
 	}
 }
 

@@ -1,5 +1,7 @@
 package platform
 
+import "time"
+
 // A Service is a program that the system's service manager starts with the machine, and again when it fails.
 type Service struct {
 	Name    string // by which the manager and the log of events know it
@@ -7,6 +9,7 @@ type Service struct {
 	About   string // a sentence
 	Program string // an absolute path
 	Args    []string
+	Ending  time.Duration // what an end in order may take when the machine shuts down
 }
 
 // A ServiceState is what the service manager says of a service.
@@ -29,5 +32,7 @@ type Services interface {
 	Start(name string) error
 	Stop(name string) error
 	State(name string) (ServiceState, error)
+	// Command returns the program that a service runs, and its arguments.
+	Command(name string) ([]string, error)
 	Close() error
 }

@@ -12,6 +12,7 @@ type Supervisor struct {
 	Asked <-chan struct{}
 
 	tell func(state string) error // nil: it asks for nothing
+	exit func(code int)           // nil: it sees by itself that a process ends
 }
 
 // Tell tells the supervisor what this process does: READY=1 or STOPPING=1. Where it asks for nothing, nothing is done.
@@ -20,4 +21,13 @@ func (s Supervisor) Tell(state string) error {
 		return nil
 	}
 	return s.tell(state)
+}
+
+// Exit ends this process at once with an exit code. A supervisor that starts again what fails, and has asked for this end, sees no
+// failure in it.
+func (s Supervisor) Exit(code int) {
+	if s.exit != nil {
+		s.exit(code)
+	}
+	os.Exit(code)
 }

@@ -5,5 +5,5 @@ func Supervised() (Supervisor, error) {
 	if own == nil {
 		return Supervisor{}, nil
 	}
-	return Supervisor{Asked: own.asked, tell: own.tell}, nil
+	return Supervisor{Asked: own.asked, tell: own.tell, exit: own.exit}, nil
 }

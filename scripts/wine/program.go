@@ -237,6 +237,19 @@ func (w wine) bad() error {
 	return nil
 }
 
+// events is where Windows' registry has those who write to the log of events.
+const events = `HKLM\SYSTEM\CurrentControlSet\Services\EventLog\Application\`
+
+// registry runs the program that looks at the registry and changes it.
+func (w wine) registry(args ...string) error {
+	cmd := exec.Command(os.Getenv("WINE"), append([]string{"reg"}, args...)...)
+	cmd.Env = append(os.Environ(), "WINEDEBUG=-all")
+	if stdout, stderr, err := w.printed(cmd); err != nil {
+		return fmt.Errorf("reg %q: %v: %s%s", args, err, stdout, stderr)
+	}
+	return nil
+}
+
 // service installs a server as a service, has Wine's service manager start and stop it, and removes it.
 func (w wine) service() error {
 	p, err := port()
@@ -254,6 +267,20 @@ func (w wine) service() error {
 		return err
 	}
 	defer func() { stays.Close(); shell.Wait() }()
+	for _, name := range []string{"quern", "quern bad"} { // which a run that was killed has left
+		if _, err := w.quern(nil, "service", "remove", "--name", name); err != nil {
+			return err
+		}
+	}
+	const other = "Spooler" // a service that Wine has
+	for _, do := range []string{"stop", "start", "remove", "status"} {
+		if err := w.refused([]string{other, "another program's"}, "service", do, "--name", other); err != nil {
+			return err
+		}
+	}
+	if err := w.refused([]string{"--api-key-file"}, "service", "install", "serve", "-m", "demo", "--api-key", "secret"); err != nil {
+		return err
+	}
 	steps := func() error {
 		if _, err := w.succeed("service", "install", "serve", "-m", "demo", "--port", p, "--log-file", filepath.Join(w.dir, "служба.jsonl")); err != nil {
 			return err
@@ -288,13 +315,16 @@ func (w wine) service() error {
 	if err = errors.Join(err, removed); err != nil {
 		return err
 	}
-	// One that cannot start ends with the exit code of the command.
+	// One that cannot start ends with the exit code of the command. What others write to the log of events by its name stays.
+	if err := w.registry("add", events+"quern bad", "/f"); err != nil {
+		return err
+	}
 	if _, err := w.succeed("service", "install", "--name", "quern bad", "serve", "-m", "missing.gguf"); err != nil {
 		return err
 	}
 	err = w.refused([]string{"code 1", "log of events"}, "service", "start", "--name", "quern bad")
 	_, removed = w.succeed("service", "remove", "--name", "quern bad")
-	return errors.Join(err, removed, w.refused([]string{"no service"}, "service", "status"),
+	return errors.Join(err, removed, w.registry("delete", events+"quern bad", "/f"), w.refused([]string{"no service"}, "service", "status"),
 		w.refused([]string{"frobnicate"}, "service", "install", "serve", "--frobnicate"))
 }
 

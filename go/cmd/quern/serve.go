@@ -144,7 +144,7 @@ func (f *serveFlags) serve(ctx, asked context.Context, ranks *engine.Ranks, supe
 		logs.Warn().Msg("--api-key: everybody on this machine can read the keys in the process's command line; give them with --api-key-file, or as sha256: and the hash")
 	}
 	whole := f.drainDelay + f.drain + lastTime
-	context.AfterFunc(stop, func() { time.AfterFunc(whole, func() { abandon(logs, whole) }) })
+	context.AfterFunc(stop, func() { time.AfterFunc(whole, func() { abandon(logs, supervisor, whole) }) })
 	return s.Serve(stop)
 }
 
@@ -334,9 +334,9 @@ func (f *serveFlags) opener() engine.Opener {
 }
 
 // abandon ends a process that does not end by itself.
-func abandon(logs zerolog.Logger, after time.Duration) {
+func abandon(logs zerolog.Logger, supervisor platform.Supervisor, after time.Duration) {
 	logs.Error().Dur("after_ms", after).Msg("not everything has stopped: the process ends now")
-	os.Exit(1)
+	supervisor.Exit(exitFailure)
 }
 
 // pings is the silence after which a stream sends a comment.

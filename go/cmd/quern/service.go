@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -31,7 +33,8 @@ What follows "install" is the command that the service runs, in the folder where
 was installed. The service runs as the account "NT SERVICE\NAME", which has few rights:
 it has to be let read the models. Why it did not start is in the log of events
 (Application), with its name as the source; what it does is in the file of --log-file.
-"stop" and the machine's shutdown let running requests finish within --drain.`,
+"stop" and the machine's shutdown let running requests finish within --drain. Keys are
+given with --api-key-file, or hashed: every user of the machine can read the command.`,
 		Example: `  quern service install serve -m D:\models\model.gguf --log-file D:\quern\log.jsonl
   icacls D:\models /grant "NT SERVICE\quern:(OI)(CI)RX"
   icacls D:\quern /grant "NT SERVICE\quern:(OI)(CI)M"
@@ -61,6 +64,9 @@ it has to be let read the models. Why it did not start is in the log of events
 				return err
 			}
 			defer m.Close()
+			if err := f.ours(m); err != nil {
+				return err
+			}
 			return do(ctx, m, cmd.OutOrStdout())
 		}}
 	}
@@ -94,7 +100,8 @@ func (f *serviceFlags) install(args []string) error {
 		return err
 	}
 	defer m.Close()
-	if err := servable(args); err != nil {
+	ending, err := servable(args)
+	if err != nil {
 		return err
 	}
 	program, err := os.Executable()
@@ -107,31 +114,55 @@ func (f *serviceFlags) install(args []string) error {
 	}
 	return m.Install(platform.Service{
 		Name: f.name, Title: "Quern language model server (" + f.name + ")", About: "Serves language models over HTTP.",
-		Program: program, Args: append([]string{"service", "run", f.name, folder}, args...),
+		Program: program, Args: slices.Concat(runs(f.name), []string{folder}, args), Ending: ending,
 	})
 }
 
-// servable returns what is wrong with the command line of a service, as far as its flags say.
-func servable(args []string) error {
-	root := newRootCommand()
-	if args[0] != "serve" {
-		return usagef("%.80q: a service runs \"serve\" and its flags", args[0])
-	}
-	args, err := prepare(root, args)
+// runs begins the arguments of each service that install adds.
+func runs(name string) []string { return []string{"service", "run", name} }
+
+// ours refuses a service that is there and was not added by install: the manager would stop and remove any of the machine's.
+func (f *serviceFlags) ours(m platform.Services) error {
+	command, err := m.Command(f.name)
 	if err != nil {
 		return err
+	}
+	if want := runs(f.name); len(command) <= len(want) || !slices.EqualFunc(command[1:len(want)+1], want, strings.EqualFold) {
+		return usagef("--name: the service %q is another program's, want one of \"quern service install\"", f.name)
+	}
+	return nil
+}
+
+// servable returns what is wrong with the command line of a service, as far as its flags say, and how long its end may take.
+func servable(args []string) (ending time.Duration, err error) {
+	root := newRootCommand()
+	if args[0] != "serve" {
+		return 0, usagef("%.80q: a service runs \"serve\" and its flags", args[0])
+	}
+	if args, err = prepare(root, args); err != nil {
+		return 0, err
+	}
+	if keyInArguments(args) {
+		return 0, usagef("--api-key: every user of this machine can read the command of a service; give keys with --api-key-file, or as sha256: and the hash")
 	}
 	cmd, rest, err := root.Find(args)
 	if err != nil {
-		return usagef("%w", err)
+		return 0, usagef("%w", err)
 	}
 	if err := cmd.ParseFlags(rest); err != nil {
-		return cmd.FlagErrorFunc()(cmd, err)
+		return 0, cmd.FlagErrorFunc()(cmd, err)
 	}
 	if err := cmd.ValidateArgs(cmd.Flags().Args()); err != nil {
-		return err
+		return 0, err
 	}
-	return checkFlags(cmd.Flags())
+	if err := checkFlags(cmd.Flags()); err != nil {
+		return 0, err
+	}
+	ending = lastTime
+	for _, name := range []string{"drain-delay", "drain"} {
+		ending += time.Duration(*cmd.Flags().Lookup(name).Value.(*secondsValue))
+	}
+	return ending, nil
 }
 
 // runService is this process as a service. The folder is where it was installed: the manager starts services in the system's.
@@ -160,22 +191,20 @@ func (f *serviceFlags) stop(ctx context.Context, m platform.Services, _ io.Write
 	if err := m.Stop(f.name); err != nil {
 		return err
 	}
-	_, err := f.settled(ctx, m)
+	// It runs for a moment more, before it has heard of the wish.
+	_, err := f.wait(ctx, m, func(s platform.ServiceState) bool { return !s.Running && s.Pending == "" })
 	return err
 }
 
-func (f *serviceFlags) remove(ctx context.Context, m platform.Services, _ io.Writer) error {
-	s, err := m.State(f.name)
+func (f *serviceFlags) remove(ctx context.Context, m platform.Services, out io.Writer) error {
+	s, err := f.settled(ctx, m) // one that starts cannot be told to stop, and would go on without its entry
 	if err != nil {
 		return err
 	}
 	if s.Running {
-		if err := m.Stop(f.name); err != nil {
+		if err := f.stop(ctx, m, out); err != nil {
 			return err
 		}
-	}
-	if _, err := f.settled(ctx, m); err != nil {
-		return err
 	}
 	return m.Remove(f.name)
 }
@@ -199,9 +228,14 @@ func (f *serviceFlags) status(_ context.Context, m platform.Services, out io.Wri
 }
 
 // settled waits until the service is neither starting nor stopping: a large model loads for minutes.
-func (f *serviceFlags) settled(ctx context.Context, m platform.Services) (s platform.ServiceState, err error) {
+func (f *serviceFlags) settled(ctx context.Context, m platform.Services) (platform.ServiceState, error) {
+	return f.wait(ctx, m, func(s platform.ServiceState) bool { return s.Pending == "" })
+}
+
+// wait waits until the service is in a state.
+func (f *serviceFlags) wait(ctx context.Context, m platform.Services, is func(platform.ServiceState) bool) (s platform.ServiceState, err error) {
 	for {
-		if s, err = m.State(f.name); err != nil || s.Pending == "" {
+		if s, err = m.State(f.name); err != nil || is(s) {
 			return s, err
 		}
 		select {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/quern-llm/quern/go/platform"
 )
@@ -69,19 +70,40 @@ func Write(path string, replace bool, perm fs.FileMode, need uint64, fill func(i
 }
 
 // temporary creates a file in a folder, without a name where the file system has such: it is gone when the program ends, however
-// that may be. Elsewhere it has a hidden name, and what is left under such names of the file, by programs that were killed, goes.
+// that may be. Elsewhere it has a hidden name, and what is left under such names of the file, by programs that were killed, goes after a
+// while.
 func temporary(dir, name string) (f *os.File, named bool, err error) {
 	if f, ok := platform.CreateLinkable(dir, name); ok {
 		return f, false, nil
 	}
-	begin, end, _ := strings.Cut(pattern(name), "*")
-	platform.Sweep(dir, begin, end)
+	for _, left := range leftovers(dir, name, time.Now().Add(-abandoned)) {
+		platform.Sweep(left)
+	}
 	f, err = os.CreateTemp(dir, pattern(name))
 	return f, true, err
 }
 
 // pattern is the one of the hidden names that a file has before its own.
 func pattern(name string) string { return "." + name + ".*.tmp" }
+
+// abandoned is the age from which a file under a hidden name is taken for left. A younger one may be one that another program has
+// closed, and is about to rename.
+const abandoned = 10 * time.Minute
+
+// leftovers returns the paths of files under hidden names of a file that were last written before a time.
+func leftovers(dir, name string, before time.Time) (paths []string) {
+	begin, end, _ := strings.Cut(pattern(name), "*")
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		if n := e.Name(); !e.Type().IsRegular() || !strings.HasPrefix(n, begin) || !strings.HasSuffix(n, end) {
+			continue
+		}
+		if info, err := e.Info(); err == nil && info.ModTime().Before(before) {
+			paths = append(paths, filepath.Join(dir, e.Name()))
+		}
+	}
+	return paths
+}
 
 // link gives a file without a name a hidden one, for the moment before it is renamed: a name that is given at once cannot
 // replace another.

@@ -8,8 +8,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestWrite(t *testing.T) {
@@ -101,6 +103,37 @@ func TestCheckSpace(t *testing.T) {
 	}
 	if err := CheckSpace(dir, math.MaxUint64); err == nil || !strings.Contains(err.Error(), "MB free") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// What another program has closed a moment ago and is about to rename stays, as does what is no copy of the file.
+func TestLeftovers(t *testing.T) {
+	dir, now := t.TempDir(), time.Now()
+	for name, age := range map[string]time.Duration{
+		".file.1.tmp": abandoned + time.Minute, ".file.2.tmp": abandoned - time.Minute, ".file.3.tmp": 0, ".file.4.tmp": -time.Hour,
+		".file.5.tmp.gguf": time.Hour, ".other.6.tmp": time.Hour, "file": time.Hour, ".file.7.tmp": 30 * 24 * time.Hour,
+	} {
+		at := filepath.Join(dir, name)
+		if err := os.WriteFile(at, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(at, now, now.Add(-age)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	folder := filepath.Join(dir, ".file.8.tmp")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(folder, now, now.Add(-time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{filepath.Join(dir, ".file.1.tmp"), filepath.Join(dir, ".file.7.tmp")}
+	if got := leftovers(dir, "file", now.Add(-abandoned)); !slices.Equal(got, want) {
+		t.Errorf("%q are left, want %q", got, want)
+	}
+	if got := leftovers(filepath.Join(dir, "none"), "file", now); len(got) != 0 {
+		t.Errorf("%q are left in a folder that is not there", got)
 	}
 }
 
