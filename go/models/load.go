@@ -54,7 +54,7 @@ func (s *Set[M]) start() {
 }
 
 // run loads what is queued, one at a time: two loads at once would take as long, and hold more memory. While one waits for
-// another machine, another goroutine has the turn.
+// another machine, another goroutine has the turn; one that wants it back has it after the next model.
 func (s *Set[M]) run() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,49 +65,68 @@ func (s *Set[M]) run() {
 		}
 		// One that still has to end what it does is waited for, but not by the others.
 		i := slices.IndexFunc(s.queue, func(e *entry[M]) bool { return !e.loading && !e.moving && !e.leaving })
-		if i < 0 {
+		if i < 0 && len(s.line) == 0 {
 			e := s.queue[first]
 			if err := s.wait(e, 0); err != nil {
 				s.dequeue(e, err)
 			}
 			continue
 		}
-		e := s.queue[i]
-		e.loading = true
-		err := s.bring(e)
-		e.loading = false
-		if !errors.Is(err, errNobody) || s.wanted(e) != nil { // else somebody does by now
-			s.settle(e, err)
+		if i >= 0 {
+			e := s.queue[i]
+			e.loading = true
+			err := s.bring(e)
+			e.loading = false
+			if !errors.Is(err, errNobody) || s.wanted(e) != nil { // else somebody does by now
+				s.settle(e, err)
+			}
+			if e.apart { // the turn is another's
+				e.apart = false
+				s.start()
+				s.wake()
+				return
+			}
 		}
-		if e.apart { // the turn is another's
-			e.apart = false
-			s.start()
-			s.wake()
-			return
+		if len(s.line) > 0 {
+			break
 		}
 	}
 	s.running = false
-	s.wake()
+	s.hand()
+	s.start()
 }
 
 // away reports whether a model is being loaded without the turn.
 func (e *entry[M]) away() bool { return e.apart && e.cancel != nil }
 
-// give gives the turn to another goroutine, while a model waits for another machine. The caller holds the lock.
+// give gives the turn to another goroutine, while a model waits for another machine. What is queued is before those that had
+// the turn already, and run lets one of these have it after each model: so neither wait for ever. The caller holds the lock.
 func (s *Set[M]) give(e *entry[M]) {
 	e.apart, s.running = true, false
 	s.start()
+	s.hand()
+}
+
+// hand gives the turn, if it is nobody's, to the first of those that want it back. The caller holds the lock.
+func (s *Set[M]) hand() {
+	if !s.running && len(s.line) > 0 {
+		s.line[0].apart, s.running = false, true
+		s.line = slices.Delete(s.line, 0, 1)
+	}
 	s.wake()
 }
 
-// take waits for the turn. The caller holds the lock, which is released meanwhile.
+// take waits for the turn, in the order in which it was asked for. The turn is the model's unless it still is apart, even if
+// there is an error. The caller holds the lock, which is released meanwhile.
 func (s *Set[M]) take(e *entry[M]) error {
-	for s.running {
+	s.line = append(s.line, e)
+	s.hand()
+	for e.apart {
 		if err := s.wait(e, 0); err != nil {
+			s.line = slices.DeleteFunc(s.line, func(o *entry[M]) bool { return o == e })
 			return err
 		}
 	}
-	e.apart, s.running = false, true
 	return nil
 }
 
@@ -164,12 +183,12 @@ func (s *Set[M]) fill(e *entry[M]) error {
 			}
 			return err
 		}
-		if e.apart {
+		takes, apart := s.c.Memory.Free()+lack, e.apart // at least, if nothing was freed since it failed
+		if apart {
 			if err := s.take(e); err != nil {
 				return err
 			}
 		}
-		takes := s.c.Memory.Free() + lack // at least
 		switch others := s.beside(e); {
 		case e.starting && !s.evict(e): // all that are loaded at the start are to fit beside each other
 			return err
@@ -178,7 +197,8 @@ func (s *Set[M]) fill(e *entry[M]) error {
 		case e.inst != nil: // what it keeps while it sleeps takes the memory
 			s.close(e)
 		default:
-			if alone++; alone > mostAlone || s.collect() < takes {
+			// Beside one that was apart there may have been others, which are gone.
+			if alone++; alone > mostAlone || s.collect() < takes && !apart {
 				return err
 			}
 		}

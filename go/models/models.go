@@ -154,6 +154,7 @@ type Set[M any] struct {
 	by        map[string]*entry[M]
 	queue     []*entry[M] // to be loaded, in the order in which that was asked for
 	running   bool        // there is a goroutine that has the turn to make room and to load
+	line      []*entry[M] // that gave the turn away and want it back, in that order; empty unless it is another's
 	level     float64     // the value of what was evicted last
 	closed    bool
 	unwatched bool          // nobody may watch any more

@@ -21,15 +21,6 @@ func (s *Set[M]) makeRoom(e *entry[M], least uint64) error {
 		return err
 	}
 	need, err := s.need(e)
-	for {
-		// What another load holds may be had when that has ended.
-		if _, short := missing(err); !short || !s.loads(e) {
-			break
-		}
-		if err = s.wait(e, 0); err == nil {
-			need, err = s.need(e)
-		}
-	}
 	for err == nil {
 		short, enough := uint64(0), true
 		if s.c.Memory != nil {
@@ -49,7 +40,7 @@ func (s *Set[M]) makeRoom(e *entry[M], least uint64) error {
 			switch {
 			case others:
 				err = s.wait(e, d)
-			case s.loads(e):
+			case s.loads(e) > 0:
 				err = s.wait(e, 0)
 			case enough: // and nobody has more
 				return nil
@@ -68,13 +59,14 @@ func (s *Set[M]) makeRoom(e *entry[M], least uint64) error {
 	return err
 }
 
-// close releases what a model keeps that is not in use. The caller holds the lock, which is released meanwhile.
+// close releases what a model keeps that is not in use. The caller holds the lock, which is released meanwhile: until it is
+// closed, what it has counts as its own.
 func (s *Set[M]) close(e *entry[M]) {
 	inst := e.inst
-	e.inst = nil
 	s.mu.Unlock()
-	defer s.mu.Lock()
 	s.end(e, inst)
+	s.mu.Lock()
+	e.inst = nil
 }
 
 // end closes an instance. One that panics is gone all the same.
@@ -85,25 +77,35 @@ func (s *Set[M]) end(e *entry[M], inst Instance[M]) {
 	})
 }
 
-// need returns the memory that a model needs, or why there is too little for it even alone. The caller holds the lock,
-// which is released meanwhile.
+// need returns the memory that a model needs, or why there is too little for it even alone. The caller has the turn, and holds
+// the lock, which is released meanwhile.
 func (s *Set[M]) need(e *entry[M]) (uint64, error) {
 	if s.c.Memory == nil {
 		return 0, nil
 	}
-	n, err := s.needIn(e, s.room(e))
-	if _, short := missing(err); short { // perhaps only by what nobody uses any more, or by what moved while it was summed up
+	n, err := s.needIn(e, e.spec.Elsewhere) // its head may come from there
+	for held := -1; ; {
+		if _, short := missing(err); !short || held == 0 {
+			return n, err
+		}
+		// Perhaps only by what nobody uses any more, by what moved while it was summed up, or by what other loads hold: that may
+		// be had when they have ended. From here on the turn is kept, so no other begins, and they are no more to wait for.
+		for held > 0 && s.loads(e) == held {
+			if err := s.wait(e, 0); err != nil {
+				return 0, err
+			}
+		}
 		s.collect()
-		n, err = s.needIn(e, s.room(e))
+		held = s.loads(e)
+		n, err = s.needIn(e, false)
 	}
-	return n, err
 }
 
-// needIn returns the memory that a model needs where `room` bytes are free, or why that is too little. The caller holds the
-// lock, which is released meanwhile.
-func (s *Set[M]) needIn(e *entry[M], room uint64) (n uint64, err error) {
-	inst := e.inst
-	if e.spec.Elsewhere { // its head may come from there
+// needIn returns the memory that a model needs in the room that there is now, or why that is too little. It may give the turn
+// away while it asks. The caller holds the lock, which is released meanwhile.
+func (s *Set[M]) needIn(e *entry[M], give bool) (n uint64, err error) {
+	inst, room := e.inst, s.room(e)
+	if give {
 		s.give(e)
 	}
 	s.mu.Unlock()
@@ -116,9 +118,9 @@ func (s *Set[M]) needIn(e *entry[M], room uint64) (n uint64, err error) {
 		return err
 	})
 	s.mu.Lock()
-	if e.apart {
-		if ended := s.take(e); err == nil {
-			err = ended
+	if give {
+		if err := s.take(e); err != nil {
+			return 0, err
 		}
 	}
 	return n, err
@@ -138,13 +140,18 @@ func (s *Set[M]) room(e *entry[M]) uint64 {
 
 // beside reports whether other models take memory. The caller holds the lock.
 func (s *Set[M]) beside(e *entry[M]) bool {
-	return s.loads(e) || slices.ContainsFunc(s.held(), func(o *entry[M]) bool { return o != e && o.inst != nil })
+	return s.loads(e) > 0 || slices.ContainsFunc(s.held(), func(o *entry[M]) bool { return o != e && o.inst != nil })
 }
 
-// loads reports whether another model is being loaded elsewhere: it takes memory, or has the place of one of so many that may be
-// loaded. The caller holds the lock.
-func (s *Set[M]) loads(e *entry[M]) bool {
-	return slices.ContainsFunc(s.held(), func(o *entry[M]) bool { return o != e && o.away() })
+// loads returns how many other models are being loaded elsewhere: each takes memory, and has the place of one of so many that
+// may be loaded. The caller holds the lock.
+func (s *Set[M]) loads(e *entry[M]) (n int) {
+	for _, o := range s.held() {
+		if o != e && o.away() {
+			n++
+		}
+	}
+	return n
 }
 
 // collect frees what nothing uses any more, and returns how many bytes are free then. The caller holds the lock, which is
