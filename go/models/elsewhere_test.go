@@ -319,6 +319,31 @@ func TestSlowServersHoldMemory(t *testing.T) {
 	}
 }
 
+// One that asks again what it needs keeps the turn: others that began meanwhile would hold the memory then.
+func TestSlowServerAsksAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &machine{limit: 100}
+		s := newSet(t, Config{Memory: m}, m.elsewhere("far", 60, time.Hour), m.elsewhere("late", 60, 1000*time.Minute), m.spec("b", 10, 0))
+		for _, name := range []string{"far", "late"} {
+			if err := s.Load(name); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Minute)
+		}
+		time.Sleep(time.Hour) // late has asked twice, for 10 minutes each, and asks again since far is there
+		if err := s.Load("b"); err != nil {
+			t.Fatal(err)
+		}
+		want(t, s, "late asks", "far loaded, late loading, b unloaded")
+		for _, name := range []string{"b", "late"} {
+			if err := s.Await(name); err != nil {
+				t.Error(err)
+			}
+		}
+		want(t, s, "at last", "far sleeping, late loaded, b loaded")
+	})
+}
+
 // A load that failed for want of memory is tried again where others that took it are gone when it is seen.
 func TestSlowServerMissedMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
