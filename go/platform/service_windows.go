@@ -202,7 +202,7 @@ func serviceError(name string, err error) error {
 	case errors.Is(err, windows.ERROR_SERVICE_DOES_NOT_EXIST):
 		return say("there is no service %q")
 	case errors.Is(err, windows.ERROR_SERVICE_EXISTS), errors.Is(err, windows.ERROR_DUPLICATE_SERVICE_NAME):
-		return say("there is a service %q already; remove it first, or give this one another --name")
+		return say("there is a service %q already; remove it first, or choose another name")
 	case errors.Is(err, windows.ERROR_SERVICE_ALREADY_RUNNING):
 		return say("the service %q runs already")
 	case errors.Is(err, windows.ERROR_SERVICE_NOT_ACTIVE):
