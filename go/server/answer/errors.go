@@ -136,6 +136,9 @@ func (req *Request) Fail(err error) {
 	}
 	e := req.Refusal(err)
 	req.noteError(e)
+	if req.kept != nil {
+		req.kept.failed = e
+	}
 	if req.Waited { // as a stream, which has begun
 		out := reply.Resume(req.HTTP)
 		if out.Event(req.Route.Speaks().Error(req, e)) == nil {

@@ -139,6 +139,7 @@ func (req *Request) start(o *ask.Options, id string, src ask.Source, before *Gen
 			g.tickets = append(g.tickets, ticket)
 		}
 	}
+	req.kept.accept()
 	g.registry, g.reads = req.host.Running, req.tellProgress(g)
 	g.registry.add(g)
 	if before == nil {

@@ -1,9 +1,12 @@
 package answer
 
 import (
+	"cmp"
 	"context"
 	"net/http"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,10 +30,20 @@ const (
 
 // Streams keeps what is sent of streams that name their conversations. Such a stream goes on when its client is gone, who may
 // come back and go on where they stopped: nothing is computed again.
-type Streams struct{ kept *history.Store }
+type Streams struct {
+	kept *history.Store
+
+	mu     sync.Mutex
+	coming map[conversation][]*keptStream // of requests that may still be refused, the newest last
+}
+
+// A conversation is known by its name and whose it is.
+type conversation struct{ owner, id string }
 
 // NewStreams returns a Streams that keeps no more than so many bytes of streams that have ended.
-func NewStreams(bytes uint64) *Streams { return &Streams{history.New(bytes, streamTime)} }
+func NewStreams(bytes uint64) *Streams {
+	return &Streams{kept: history.New(bytes, streamTime), coming: map[conversation][]*keptStream{}}
+}
 
 // Size returns the memory of all in bytes.
 func (s *Streams) Size() uint64 { return s.kept.Size() }
@@ -49,37 +62,121 @@ type StreamState struct {
 func (s StreamState) Items() []history.Item { return nil }
 func (s StreamState) Size() int             { return len(s.ID) }
 
-// Find returns the streams of an owner in some conversations: in each, and in those that are named after it and a model.
+// Find returns the streams of an owner in some conversations, and in those that are named after one and a model: each once, the
+// first that began first.
 func (s *Streams) Find(owner string, conversations []string) []StreamState {
-	found := []StreamState{}
-	all := s.kept.List(streamKind, owner)
+	asked := map[string]bool{}
 	for _, id := range conversations {
-		for _, b := range all {
-			if st := b.(StreamState); st.ID == id || strings.HasPrefix(st.ID, id+ofModel) {
-				st.Bytes = st.of.record.Log.Sent()
-				found = append(found, st)
-			}
+		asked[id] = true
+	}
+	found := []StreamState{}
+	for _, st := range s.all(owner) {
+		if asks(asked, st.ID) {
+			st.Bytes = st.of.record.Log.Sent()
+			found = append(found, st)
 		}
 	}
+	slices.SortStableFunc(found, func(a, b StreamState) int {
+		return cmp.Or(cmp.Compare(a.Started, b.Started), cmp.Compare(a.ID, b.ID))
+	})
 	return found
 }
 
-// Stop ends a stream that runs, and drops what is kept of it. There may be none.
-func (s *Streams) Stop(owner, conversation string) {
-	_ = s.kept.Remove(streamKind, owner, conversation) // there is no other error
+// asks reports whether a conversation, or what it is named after, is one of some.
+func asks(some map[string]bool, id string) bool {
+	for i := range id {
+		if strings.HasPrefix(id[i:], ofModel) && some[id[:i]] {
+			return true
+		}
+	}
+	return some[id]
+}
+
+// all returns the newest stream of each conversation of an owner.
+func (s *Streams) all(owner string) (all []StreamState) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for of, list := range s.coming {
+		if of.owner == owner {
+			all = append(all, list[len(list)-1].state)
+		}
+	}
+	for _, b := range s.kept.List(streamKind, owner) {
+		if st := b.(StreamState); s.coming[conversation{owner, st.ID}] == nil {
+			all = append(all, st)
+		}
+	}
+	return all
+}
+
+// Stop ends the streams of a conversation that run or are to come, and drops what is kept. There may be none.
+func (s *Streams) Stop(owner, id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	of := conversation{owner, id}
+	for _, k := range s.coming[of] {
+		k.record.Cancel()
+	}
+	delete(s.coming, of)
+	_ = s.kept.Remove(streamKind, owner, id) // there is no other error
 }
 
 // Log returns what a stream has sent and will send. The error says when to come again for one that waits for its model.
-func (s *Streams) Log(owner, conversation string) (*reply.Log, error) {
-	r, err := s.kept.Get(streamKind, owner, conversation)
+func (s *Streams) Log(owner, id string) (*reply.Log, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if list := s.coming[conversation{owner, id}]; list != nil {
+		k := list[len(list)-1]
+		if k.waits.Load() {
+			return nil, &reply.Error{Status: http.StatusServiceUnavailable, Retry: time.Second,
+				Message: "the stream waits for its model, which is being loaded"}
+		}
+		return k.record.Log, nil
+	}
+	r, err := s.kept.Get(streamKind, owner, id)
 	if err != nil {
 		return nil, err
 	}
-	if s.kept.Body(r).(StreamState).of.waits.Load() {
-		return nil, &reply.Error{Status: http.StatusServiceUnavailable, Retry: time.Second,
-			Message: "the stream waits for its model, which is being loaded"}
-	}
 	return r.Log, nil
+}
+
+// add keeps a stream in mind that is to come.
+func (s *Streams) add(k *keptStream) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.coming[k.conversation()] = append(s.coming[k.conversation()], k)
+}
+
+// begin has a stream that is to come be the one of its conversation: those before it end. One that was stopped is forgotten.
+func (s *Streams) begin(k *keptStream) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	of := k.conversation()
+	list := s.coming[of]
+	i := slices.Index(list, k)
+	if i < 0 {
+		return
+	}
+	for _, before := range list[:i] {
+		before.record.Cancel()
+	}
+	s.left(of, list[i+1:])
+	s.kept.Put(k.record)
+}
+
+// drop forgets a stream of which nothing was sent.
+func (s *Streams) drop(k *keptStream) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	of := k.conversation()
+	s.left(of, slices.DeleteFunc(s.coming[of], func(other *keptStream) bool { return other == k }))
+	s.kept.Forget(k.record)
+}
+
+func (s *Streams) left(of conversation, list []*keptStream) {
+	if s.coming[of] = list; len(list) == 0 {
+		delete(s.coming, of)
+	}
 }
 
 // A keptStream is a stream of Streams. It stands between a request and its client: what is sent is kept first, and a client
@@ -89,14 +186,27 @@ type keptStream struct {
 	streams *Streams
 	record  *history.Record
 	stop    context.CancelCauseFunc
-	waits   atomic.Bool // for the model
-	begun   bool        // something of the stream was sent
-	gone    bool        // the client is
-	counted int         // bytes of the log
+	state   StreamState  // at first
+	waits   atomic.Bool  // for the model
+	taken   bool         // it is the stream of its conversation
+	begun   bool         // something of the stream was sent
+	gone    bool         // the client is
+	counted int          // bytes of the log
+	failed  *reply.Error // what the client was told
 }
 
-// Detach has the stream that the request asks for be kept, if it names a conversation: it goes on without its client. The
-// conversation's last stream is dropped, and ends.
+func (k *keptStream) conversation() conversation { return conversation{k.record.Owner, k.record.ID} }
+
+// accept ends what the conversation had before: the request is not refused. There may be no stream.
+func (k *keptStream) accept() {
+	if k != nil && !k.taken {
+		k.taken = true
+		k.streams.begin(k)
+	}
+}
+
+// Detach has the stream that the request asks for be kept, if it names a conversation: it goes on without its client. Once the
+// request is accepted, the conversation's last stream is dropped, and ends.
 func (req *Request) Detach() error {
 	name := req.HTTP.GetHeader(ConversationHeader)
 	if name == "" || req.kept != nil || !req.Route.Stream || req.Route.Speaks().Lines() || string(req.Peek("stream")) != "true" {
@@ -108,11 +218,11 @@ func (req *Request) Detach() error {
 	ctx, stop := context.WithCancelCause(context.WithoutCancel(req.Context()))
 	k := &keptStream{ResponseWriter: req.HTTP.Writer, streams: req.host.Streams, stop: stop}
 	k.waits.Store(true)
+	k.state = StreamState{ID: name, Started: time.Now().Unix(), of: k}
 	k.record = &history.Record{Kind: streamKind, ID: name, Owner: req.Caller.Owner, Log: reply.NewBoundedLog(mostKept),
-		Body:   StreamState{ID: name, Started: time.Now().Unix(), of: k},
-		Cancel: func() { stop(reply.ErrCancelled) }}
+		Body: k.state, Cancel: func() { stop(reply.ErrCancelled) }}
 	req.HTTP.Request, req.HTTP.Writer, req.kept = req.HTTP.Request.WithContext(ctx), k, k
-	k.streams.kept.Put(k.record)
+	k.streams.add(k)
 	return nil
 }
 
@@ -129,17 +239,22 @@ func (req *Request) Finished() {
 	if k == nil {
 		return
 	}
-	if k.begun {
+	k.waits.Store(false)
+	switch {
+	case k.begun:
 		k.streams.kept.Update(k.record, func(r *history.Record) {
 			st := r.Body.(StreamState)
 			st.Done, st.Completed = true, time.Now().Unix()
 			r.Body, r.Cancel = st, nil
 		})
-	} else {
-		k.streams.kept.Forget(k.record)
+		k.record.Log.End()
+	case k.failed != nil:
+		k.streams.drop(k)
+		k.record.Log.Refuse(k.failed)
+	default:
+		k.streams.drop(k)
+		k.record.Log.Refuse(&reply.Error{Status: http.StatusNotFound, Message: "the request was answered without a stream"})
 	}
-	k.waits.Store(false)
-	k.record.Log.End()
 	k.stop(nil)
 }
 
@@ -156,6 +271,7 @@ func (k *keptStream) Write(p []byte) (int, error) {
 	if !k.begun && strings.HasPrefix(k.Header().Get("Content-Type"), "text/event-stream") {
 		k.begun = true
 		k.waits.Store(false)
+		k.accept()
 	}
 	if k.begun {
 		_, _ = k.record.Log.Write(p) // it never fails

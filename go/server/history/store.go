@@ -18,16 +18,17 @@ import (
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
-// A Store keeps records as long as there is room. If there is none, the owner with the most bytes loses the least
-// recently used ones; and each record expires after a time without use. What a conversation has in common with an
-// earlier record is stored once, as long as any of the records that continue it.
+// A Store keeps records as long as there is room; those that run have room of their own. If there is none, the owner with the
+// most bytes loses the least recently used ones; and each record expires after a time without use. What a conversation has in
+// common with an earlier record is stored once, as long as any of the records that continue it.
 type Store struct {
 	mu    sync.Mutex
 	max   int // bytes
 	ttl   time.Duration
 	now   func() time.Time
-	bytes int
-	owned map[string]int // bytes by owner; without owners of 0 bytes
+	bytes int            // of records that have ended
+	runs  int            // bytes of those that run
+	owned map[string]int // bytes of ended ones by owner; without owners of 0 bytes
 	byID  map[recordKey]*Record
 	items map[itemKey]*Record // of the records in byID, the newest that has the item
 	used  *list.List          // the records in byID, least recently used first
@@ -127,7 +128,7 @@ func (s *Store) Size() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.expire()
-	return uint64(s.bytes)
+	return uint64(s.bytes + s.runs)
 }
 
 // Body returns the current body of a record.
@@ -205,6 +206,9 @@ func (s *Store) change(r *Record, change func(*Record)) {
 	if there {
 		s.unlist(r)
 	}
+	if r.refs > 0 {
+		s.count(r, -r.size)
+	}
 	change(r)
 	if there {
 		s.list(r)
@@ -213,9 +217,8 @@ func (s *Store) change(r *Record, change func(*Record)) {
 		}
 	}
 	if r.refs > 0 {
-		was := r.size
 		r.size = r.price()
-		s.count(r, r.size-was)
+		s.count(r, r.size)
 	}
 	s.expire()
 }
@@ -247,7 +250,7 @@ func (s *Store) Forget(r *Record) {
 	}
 }
 
-// expire drops records that are too old or for which there is no room. Running records stay.
+// expire drops records that are too old or for which there is no room. Running records stay, and take no room of others.
 func (s *Store) expire() {
 	now := s.now()
 	for at := s.used.Front(); at != nil; {
@@ -333,6 +336,10 @@ func (s *Store) release(r *Record) {
 
 // count adds bytes of a record.
 func (s *Store) count(r *Record, bytes int) {
+	if r.Cancel != nil {
+		s.runs += bytes
+		return
+	}
 	s.bytes += bytes
 	if s.owned[r.Owner] += bytes; s.owned[r.Owner] == 0 {
 		delete(s.owned, r.Owner)

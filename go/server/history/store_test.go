@@ -82,12 +82,15 @@ func TestStoreIsBounded(t *testing.T) {
 	h.Cancel = func() {}
 	s.Put(h)
 	s.Put(stored("i", 10_000, nil))
-	if got := s.has("h", "i"); got != "h" {
-		t.Errorf("it has %s", got)
+	if got := s.has("h", "i"); got != "hi" || s.bytes != 10_000 || s.Size() != 50_000 {
+		t.Errorf("it has %s in %d bytes, %d of ended ones", got, s.Size(), s.bytes)
+	}
+	if err := s.Remove(answers, "me", "i"); err != nil {
+		t.Error(err)
 	}
 	s.Update(h, func(r *Record) { r.Cancel, r.Input = nil, nil })
 	s.Put(stored("j", 10_000, nil))
-	if got := s.has("h", "j"); got != "hj" || s.bytes != 10_000+recordBytes {
+	if got := s.has("h", "j"); got != "hj" || s.bytes != 10_000+recordBytes || s.runs != 0 {
 		t.Errorf("it has %s in %d bytes", got, s.bytes)
 	}
 	now = now.Add(30 * time.Minute)
@@ -122,14 +125,18 @@ func TestStoreIsShared(t *testing.T) {
 	if got := s.has("a", "b", "15", "16", "17", "18", "19"); got != "ab16171819" {
 		t.Errorf("it has %s", got)
 	}
-	running := of("flood", "r", 50_000) // stays while it runs: there is no room for anything else of its owner
+	running := of("flood", "r", 40_000) // stays while it runs, and takes no room of others
 	running.Cancel = func() {}
 	s.Put(running)
-	if got := s.has("a", "b", "r", "19"); got != "br" || s.bytes != 60_000 {
+	if got := s.has("a", "b", "r", "19"); got != "abr19" || s.bytes != 60_000 {
 		t.Errorf("beside one that runs it has %s in %d bytes", got, s.bytes)
 	}
-	for _, id := range []string{"b", "r"} {
-		if err := s.Remove(answers, map[string]string{"b": "light", "r": "flood"}[id], id); err != nil {
+	s.Update(running, func(r *Record) { r.Cancel = nil }) // now there is no room for anything else of its owner, which was there before
+	if got := s.has("a", "b", "r", "19"); got != "abr" || s.bytes != 60_000 || s.runs != 0 {
+		t.Errorf("once it has ended it has %s in %d bytes", got, s.bytes)
+	}
+	for _, id := range []string{"a", "b", "r"} {
+		if err := s.Remove(answers, map[string]string{"a": "light", "b": "light", "r": "flood"}[id], id); err != nil {
 			t.Error(err)
 		}
 	}
@@ -171,6 +178,39 @@ func TestStoreHasOwners(t *testing.T) {
 	}
 	if _, err := s.Item("me", "msg_1"); err == nil || len(s.items) != 1 {
 		t.Errorf("%d items are left", len(s.items))
+	}
+}
+
+// What runs for one owner drops nothing of another, however much it is, and is bounded as the others once it has ended.
+func TestRunningOnesTakeNoRoom(t *testing.T) {
+	t.Parallel()
+	s := New(30_000, time.Hour)
+	yours := stored("yours", 10_000, nil)
+	yours.Owner = "you"
+	s.Put(yours)
+	var mine []*Record
+	for _, id := range []string{"a", "b", "c", "d"} {
+		r := stored(id, 10_000, nil)
+		r.Cancel = func() {}
+		s.Put(r)
+		mine = append(mine, r)
+	}
+	if _, err := s.Get(answers, "you", "yours"); err != nil || s.Size() != 50_000 {
+		t.Errorf("%v, %d bytes", err, s.Size())
+	}
+	for _, r := range mine {
+		s.Update(r, func(r *Record) { r.Cancel = nil })
+	}
+	if _, err := s.Get(answers, "you", "yours"); err != nil || s.has("a", "b", "c", "d") != "cd" || s.Size() != 30_000 {
+		t.Errorf("%v, there are %s, in %d bytes", err, s.has("a", "b", "c", "d"), s.Size())
+	}
+	for _, id := range []string{"c", "d"} {
+		if err := s.Remove(answers, "me", id); err != nil {
+			t.Error(err)
+		}
+	}
+	if s.Size() != 10_000 || s.runs != 0 {
+		t.Errorf("%d bytes are left, %d of them of what runs", s.Size(), s.runs)
 	}
 }
 

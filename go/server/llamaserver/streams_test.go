@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -126,7 +127,7 @@ func TestStreamIsResumed(t *testing.T) {
 		Bytes              int    `json:"total_bytes"`
 		Started, Completed int64
 	}
-	lookup := `{"conversation_ids":["c","c 1","unknown"]}`
+	lookup := `{"conversation_ids":["c","c 1","unknown","c 1","c 1::org/demo:Q8_0","c 1::"]}` // several name it: it is told once
 	status, b := as(t, s, "me", "POST", "/v1/streams/lookup", lookup)
 	if got := fake.Parse[[]state](t, []byte(b)); status != 200 || len(got) != 1 || got[0].ID != slashed || !got[0].Done ||
 		got[0].Bytes != len(had)+len(rest) || !strings.Contains(b, `"completed_at":1`) {
@@ -217,6 +218,62 @@ func TestStreamIsStopped(t *testing.T) {
 		if status, b := as(t, s, "me", method, "/v1/stream", ""); status != 400 || !strings.Contains(b, "conv_id") {
 			t.Errorf("%s without a conversation: %d %s", method, status, b)
 		}
+	}
+}
+
+// A request that is refused ends no stream of its conversation.
+func TestRefusedEndsNoStream(t *testing.T) {
+	t.Parallel()
+	s := fake.Demo(t, fake.Setup{Server: server.Config{Caller: byKey}, Ctx: 4096})
+	first := talk(t.Context(), t, s, "me", "c", `,"max_tokens":500,"ignore_eos":true`)
+	had := make([]byte, 10)
+	if _, err := io.ReadFull(first.Body, had); err != nil {
+		t.Fatal(err)
+	}
+	for _, fields := range []string{`,"max_tokens":"x"`, `,"n":1000`, `,"tools":[{"type":"function"}]`, `,"grammar":"root ::= ("`} {
+		if resp := talk(t.Context(), t, s, "me", "c", fields); resp.StatusCode != 400 {
+			t.Errorf("%.40s: %d", fields, resp.StatusCode)
+		}
+	}
+	if status, b := as(t, s, "me", "POST", "/v1/streams/lookup", `{"conversation_ids":["c"]}`); strings.Count(b, "is_done") != 1 {
+		t.Errorf("%d %s", status, b)
+	}
+	rest, err := io.ReadAll(first.Body)
+	if err != nil || textOf(t, string(had)+string(rest)) == "" {
+		t.Errorf("%v, %d bytes", err, len(rest))
+	}
+	if status, all := as(t, s, "me", "GET", "/v1/stream?conv_id=c", ""); status != 200 || all != string(had)+string(rest) {
+		t.Errorf("%d, %d bytes, want %d", status, len(all), len(had)+len(rest))
+	}
+}
+
+// Who follows a stream that fails before its first event has its error, and no stream of nothing.
+func TestStreamFailsBeforeItBegins(t *testing.T) {
+	t.Parallel()
+	submitted, follows := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	s := fake.Demo(t, fake.Setup{
+		Server: server.Config{Caller: func(c *gin.Context) answer.Caller {
+			if c.Request.URL.Path == "/v1/stream" {
+				once.Do(func() { close(follows) })
+			}
+			return byKey(c)
+		}},
+		Submitted: func(r *engine.Request) {
+			close(submitted)
+			<-follows
+			r.Deadline = time.Unix(1, 0)
+		},
+	})
+	status := make(chan int, 1)
+	go func() { status <- talk(t.Context(), t, s, "me", "c", "").StatusCode }()
+	<-submitted
+	got, b := as(t, s, "me", "GET", "/v1/stream?conv_id=c", "")
+	if want := <-status; want != 504 || got != 504 && got != 404 || !strings.Contains(b, "error") { // 404: it came late
+		t.Errorf("%d %s, the request itself %d", got, b, want)
+	}
+	if status, b := as(t, s, "me", "POST", "/v1/streams/lookup", `{"conversation_ids":["c"]}`); b != "[]" {
+		t.Errorf("it leaves %d %s", status, b)
 	}
 }
 

@@ -18,6 +18,7 @@ type Log struct {
 	sent    int      // bytes of all parts
 	bytes   int      // of those that are kept
 	ended   bool
+	refused error         // why there is nothing; nil: there may be something
 	changed chan struct{} // closed when a part is added, or at the end
 }
 
@@ -67,6 +68,14 @@ func (l *Log) End() {
 	l.tell()
 }
 
+// Refuse marks a log to which nothing was added as complete: who follows it gets err.
+func (l *Log) Refuse(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ended, l.refused = true, err
+	l.tell()
+}
+
 func (l *Log) tell() {
 	close(l.changed)
 	l.changed = make(chan struct{})
@@ -113,8 +122,8 @@ func (l *Log) from(n int) (parts [][]byte, ended bool, more <-chan struct{}, ok 
 	return slices.Clone(l.parts[min(n-l.lost, len(l.parts)):]), l.ended, l.changed, true
 }
 
-// Follow sends what follows a place up to the end, with a comment after each period without anything; 0: none. It ends with
-// ErrGone where the client is gone, or so slow that there is no room any more for what it has not read.
+// Follow sends what follows a place up to the end, with a comment after each period without anything; 0: none. The error is that
+// of Refuse, or ErrGone where the client is gone, or so slow that there is no room any more for what it has not read.
 func (l *Log) Follow(ctx context.Context, s *Stream, from Place, quiet time.Duration) error {
 	n, skip := from.Part, from.Bytes
 	var silence <-chan time.Time
@@ -135,7 +144,7 @@ func (l *Log) Follow(ctx context.Context, s *Stream, from Place, quiet time.Dura
 			return ErrGone
 		}
 		if ended {
-			return nil
+			return l.refused // which does not change any more
 		}
 		if quiet > 0 {
 			silence = time.After(quiet)

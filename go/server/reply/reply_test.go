@@ -198,6 +198,19 @@ func TestLogInPieces(t *testing.T) {
 	}
 }
 
+// Who follows a log that comes to nothing is told why.
+func TestLogRefused(t *testing.T) {
+	t.Parallel()
+	l, why := NewLog(), errors.New("why")
+	got := make(chan error, 1)
+	c, w := recorded()
+	go func() { got <- l.Follow(t.Context(), NewStream(c), Place{}, 0) }()
+	l.Refuse(why)
+	if err := <-got; err != why || w.Body.Len() != 0 || c.Writer.Written() {
+		t.Errorf("%v, %q", err, w.Body)
+	}
+}
+
 // A log of what is sent finds any byte of it, and one that is bounded keeps the last of it.
 func TestLogBounded(t *testing.T) {
 	l := NewBoundedLog(2*partBytes + 10)
