@@ -101,7 +101,7 @@ else
 	skip "golden templates are current" "no jinja2 for /usr/bin/python3"
 fi
 stage "go vet" scripts/go.sh vet ./...
-stage "go test" scripts/go.sh test -vet=off -timeout 60m ./...
+stage "go test" scripts/go.sh test -vet=off -timeout 40m ./...
 for mpi in openmpi mpich; do
 	if command -v mpicc.$mpi >/dev/null && command -v mpirun.$mpi >/dev/null; then
 		stage "ranks over MPI, $mpi" make test-mpi MPICC=mpicc.$mpi MPIRUN=mpirun.$mpi
@@ -136,7 +136,7 @@ done
 # Both checks look at what the program does and neither minds the other: one build and one run do for the two.
 stage "models divided among two ranks" env QUERN_TEST_RANKS=2 scripts/go.sh test -vet=off \
 	-run 'Media|MTP|Head|Source|Pooling|Shift|Tiers|Disk|Adapters' ./go/engine
-stage "go test, races and pointers to C" env GOEXPERIMENT=cgocheck2 scripts/go.sh test -vet=off -timeout 60m -short -race "${boundary[@]}" "${entered[@]}"
+stage "go test, races and pointers to C" env GOEXPERIMENT=cgocheck2 scripts/go.sh test -vet=off -timeout 40m -short -race "${boundary[@]}" "${entered[@]}"
 finish "programs of another module"
 if [[ $arm ]]; then
 	finish "program, bits and C, Arm under QEMU"
