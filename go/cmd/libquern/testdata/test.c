@@ -194,7 +194,9 @@ static int64_t stuck;
 static void *waits_next(void *status)
 {
 	char *event;
-	*(int *)status = quern_next(stuck, -1, &event);
+	do // the other thread may be in there for a moment
+		*(int *)status = quern_next(stuck, -1, &event);
+	while (*(int *)status == QUERN_BUSY);
 	return NULL;
 }
 
