@@ -291,9 +291,9 @@ func Classes(scores []float32, c nn.Classifier) {
 // softmax converts a few scores to probabilities, bit-identical on all CPUs.
 func softmax(scores []float32) {
 	logs := make([]float64, len(scores))
+	row := sample.RowOf(scores)
 	for i := range scores {
-		own, _ := sample.Logprobs(scores, int32(i), 0)
-		logs[i] = exactmath.Pow(math.E, float64(own.Value))
+		logs[i] = exactmath.Pow(math.E, float64(row.Logprob(int32(i))))
 	}
 	for i, p := range logs {
 		scores[i] = float32(p)

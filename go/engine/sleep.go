@@ -33,9 +33,7 @@ func (e *Engine) bytes() uint64 {
 // sleep releases the weights and the activations, on all ranks. The pages of the file become the first that the kernel
 // reclaims.
 func (e *Engine) sleep() {
-	if err := e.asked(func() error { return e.lead.Sleep(context.Background()) }); errors.Is(err, ErrRanks) {
-		e.lost(err) // the engine may be closed before the watch finds out
-	}
+	e.sleepOthers()
 	e.device.leave(e)
 	e.runner.Close()
 	if e.mover != nil {
@@ -50,6 +48,13 @@ func (e *Engine) sleep() {
 	}
 	e.file.Cold()
 	e.taken.Store(0)
+}
+
+// sleepOthers has the other ranks release their weights. The engine may be closed before the watch finds out that one is gone.
+func (e *Engine) sleepOthers() {
+	if err := e.asked(func() error { return e.lead.Sleep(context.Background()) }); errors.Is(err, ErrRanks) {
+		e.lost(err)
+	}
 }
 
 // waking returns what the engine takes when it wakes with so many bytes free, as far as that is reserved
@@ -175,7 +180,7 @@ func (w *woken) close() {
 	}
 	w.r.Close()
 	w.m.Close()
-	_ = w.asked(func() error { return w.lead.Sleep(context.Background()) })
+	w.sleepOthers()
 }
 
 // Wake undoes Sleep. Only one goroutine may call it. If there is too little memory, a file cannot be read, or

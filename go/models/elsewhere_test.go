@@ -94,17 +94,20 @@ func TestSlowServerTriesAgain(t *testing.T) {
 	})
 }
 
+// endsOfFar are how the load of far is ended.
+var endsOfFar = map[string]func(*testing.T, *Set[string]){
+	"unloaded": func(t *testing.T, s *Set[string]) {
+		if err := s.Unload("far"); err != nil {
+			t.Error(err)
+		}
+	},
+	"removed": func(_ *testing.T, s *Set[string]) { s.Remove("far") },
+	"closed":  func(_ *testing.T, s *Set[string]) { s.Close(context.Background(), func(Instance[string]) {}) },
+}
+
 // Such a load ends as any other, and holds up no end.
 func TestSlowServerEnds(t *testing.T) {
-	for how, end := range map[string]func(*Set[string]){
-		"unloaded": func(s *Set[string]) {
-			if err := s.Unload("far"); err != nil {
-				t.Error(err)
-			}
-		},
-		"removed": func(s *Set[string]) { s.Remove("far") },
-		"closed":  func(s *Set[string]) { s.Close(context.Background(), func(Instance[string]) {}) },
-	} {
+	for how, end := range endsOfFar {
 		synctest.Test(t, func(t *testing.T) {
 			m := &machine{limit: 100}
 			s := newSet(t, Config{Memory: m}, m.elsewhere("far", 10, time.Hour), m.spec("a", 10, time.Minute))
@@ -115,7 +118,7 @@ func TestSlowServerEnds(t *testing.T) {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Second)
-			end(s)
+			end(t, s)
 			if err := <-got; err == nil || time.Since(begun) > 2*time.Minute {
 				t.Errorf("%s: %v after %v", how, err, time.Since(begun))
 			}
@@ -151,16 +154,7 @@ func TestSlowServerHasItsTurn(t *testing.T) {
 			var wg sync.WaitGroup
 			for _, name := range []string{"a", "b"} {
 				for range 2 {
-					wg.Go(func() {
-						for {
-							l, err := s.Acquire(ctx, name, Options{})
-							if err != nil {
-								return
-							}
-							time.Sleep(time.Second)
-							l.Release()
-						}
-					})
+					wg.Go(func() { useOn(ctx, s, name) })
 				}
 			}
 			time.Sleep(10 * time.Second)
@@ -210,15 +204,7 @@ func TestSlowServerGoesOn(t *testing.T) {
 
 // One that waits for the turn ends as well, and leaves it to others.
 func TestSlowServerEndsInLine(t *testing.T) {
-	for how, end := range map[string]func(*Set[string]){
-		"unloaded": func(s *Set[string]) {
-			if err := s.Unload("far"); err != nil {
-				t.Error(err)
-			}
-		},
-		"removed": func(s *Set[string]) { s.Remove("far") },
-		"closed":  func(s *Set[string]) { s.Close(context.Background(), func(Instance[string]) {}) },
-	} {
+	for how, end := range endsOfFar {
 		synctest.Test(t, func(t *testing.T) {
 			m := &machine{limit: 100}
 			s := newSet(t, Config{Memory: m}, m.elsewhere("far", 10, time.Minute), m.spec("a", 10, time.Hour), m.spec("b", 10, 0))
@@ -232,7 +218,7 @@ func TestSlowServerEndsInLine(t *testing.T) {
 			if n := m.loads.Load(); n != 1 {
 				t.Errorf("%s: %d loads have begun", how, n)
 			}
-			end(s)
+			end(t, s)
 			if err := <-got; err == nil || time.Since(begun) > 11*time.Minute {
 				t.Errorf("%s: %v after %v", how, err, time.Since(begun))
 			}

@@ -43,6 +43,19 @@ func TestEviction(t *testing.T) {
 	})
 }
 
+// useOn uses a model for a second again and again until ctx ends, and returns how often.
+func useOn(ctx context.Context, s *Set[string], name string) (n int64) {
+	for {
+		l, err := s.Acquire(ctx, name, Options{})
+		if err != nil {
+			return n
+		}
+		time.Sleep(time.Second)
+		l.Release()
+		n++
+	}
+}
+
 // Two models that do not fit together have turns, of the time at least that loading takes, however many want them.
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -54,17 +67,7 @@ func TestTurns(t *testing.T) {
 		var wg sync.WaitGroup
 		for name, n := range done {
 			for range 4 {
-				wg.Go(func() {
-					for {
-						l, err := s.Acquire(ctx, name, Options{})
-						if err != nil {
-							return
-						}
-						time.Sleep(time.Second)
-						l.Release()
-						n.Add(1)
-					}
-				})
+				wg.Go(func() { n.Add(useOn(ctx, s, name)) })
 			}
 		}
 		wg.Wait()

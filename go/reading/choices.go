@@ -231,15 +231,14 @@ func (b *branch) read() []int32 {
 }
 
 // take adds what a row, of what comes after its token, says of the choice.
-func (b *branch) take(i int, row []float32) {
+func (b *branch) take(i int, row *sample.Row, logits []float32) {
 	logprob := func(id int32) float64 {
-		own, _ := sample.Logprobs(row, id, 0)
-		if math.IsInf(float64(own.Value), -1) { // the token is ruled out, or all are
-			_, top := sample.Logprobs(row, id, 1)
-			b.overflows = b.overflows || len(top) == 0
+		own := float64(row.Logprob(id))
+		if math.IsInf(own, -1) { // the token is ruled out, or all are
+			b.overflows = b.overflows || len(row.Top(1)) == 0
 		}
-		b.overflows = b.overflows || !(row[id] <= math.MaxFloat32)
-		return float64(own.Value)
+		b.overflows = b.overflows || !(logits[id] <= math.MaxFloat32)
+		return own
 	}
 	if i+1 < len(b.ids) {
 		b.sum += logprob(b.ids[i+1])
@@ -279,9 +278,10 @@ func (g group) Reads() (output string, from, to int) {
 }
 
 // Read implements engine.Reader.
-func (g group) Read(i int, row []float32) {
+func (g group) Read(i int, logits []float32) {
+	row := sample.RowOf(logits)
 	for _, b := range g {
-		b.take(i, row)
+		b.take(i, &row, logits)
 	}
 }
 

@@ -33,6 +33,9 @@ type Source struct {
 	Covered  bool         // it is not listed: another model is of the same file
 }
 
+// Listed reports whether the model is one of those that clients are told of; of one without a source it is.
+func (s *Source) Listed() bool { return s == nil || !s.Covered }
+
 // A Catalog is the models of a server: what is known of each, loaded or not, and those that are on their way to the
 // cache.
 type Catalog struct {

@@ -160,7 +160,7 @@ func (s *API) listModels(req *answer.Request) error {
 	for _, st := range s.List.Set.List() {
 		m, src := s.List.Describe(st)
 		all := req.May(st.Names...)
-		if all && (src == nil || !src.Covered) {
+		if all && src.Listed() {
 			list.Data, list.Models = append(list.Data, s.listed(st)), append(list.Models, cardOf(m))
 		}
 		for _, a := range m.LoRA.All() {

@@ -82,7 +82,7 @@ func (s *API) tags(req *answer.Request) error {
 			one.Modified = stamp(src.Modified)
 		}
 		all := req.May(st.Names...)
-		if all && (src == nil || !src.Covered) {
+		if all && src.Listed() {
 			list.Models = append(list.Models, one)
 		}
 		for _, p := range s.List.Personas(st.Names[0]) {

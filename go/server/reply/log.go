@@ -37,7 +37,10 @@ func NewBoundedLog(most int) *Log {
 
 // Add adds an event with a JSON body.
 func (l *Log) Add(name string, body []byte) {
-	l.add(slices.Concat([]byte("event: "), []byte(name), []byte("\ndata: "), body, []byte("\n\n")))
+	var b bytes.Buffer
+	writeName(&b, name)
+	writeData(&b, string(body))
+	l.add(bytes.Clone(b.Bytes())) // without the buffer's spare room
 }
 
 // Write adds a copy of what is sent, of one event or several. There are no errors.

@@ -64,15 +64,22 @@ func (s *Stream) Event(v any) error {
 
 // Named buffers an event with a name.
 func (s *Stream) Named(name string, v any) error {
-	s.title(name)
+	writeName(&s.buf, name)
 	return s.Event(v)
 }
 
-// title buffers the line with an event's name.
-func (s *Stream) title(name string) {
-	s.buf.WriteString("event: ")
-	s.buf.WriteString(name)
-	s.buf.WriteByte('\n')
+// writeName writes the line with an event's name.
+func writeName(b *bytes.Buffer, name string) {
+	b.WriteString("event: ")
+	b.WriteString(name)
+	b.WriteByte('\n')
+}
+
+// writeData writes the data of an event, which end it.
+func writeData(b *bytes.Buffer, data string) {
+	b.WriteString("data: ")
+	b.WriteString(data)
+	b.WriteString("\n\n")
 }
 
 // Raw buffers an event with the given data.
@@ -82,9 +89,7 @@ func (s *Stream) Raw(data string) {
 		s.buf.WriteByte('\n')
 		return
 	}
-	s.buf.WriteString("data: ")
-	s.buf.WriteString(data)
-	s.buf.WriteString("\n\n")
+	writeData(&s.buf, data)
 }
 
 // Fail adds an error event, and after it the data that ends the stream.
