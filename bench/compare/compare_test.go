@@ -24,6 +24,9 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv("QUERN_COMPARE_TEST"); dir != "" {
 		name := "peer.json"
 		switch {
+		case slices.Contains(os.Args, "-broken"):
+			fmt.Fprintln(os.Stderr, "unsupported type")
+			os.Exit(1)
 		case slices.Contains(os.Args, "--kernels"):
 			name = "kernels.json"
 		case len(os.Args) > 1 && (os.Args[1] == "bench" || os.Args[1] == "version"):
@@ -293,6 +296,12 @@ func TestCompare(t *testing.T) {
 			[]string{">quern<", ">a<", ">b<", ">roofline<", ">tokens in a pass (n)<", ">tokens/s<", ">m:Q4.gguf, 2 threads"},
 		},
 		{
+			"a peer that fails", []string{"-peer", "a=" + self + " -broken", "-peer", "b=" + self, "-models", model, "-tests", "pp8,tg4", "-curve", "", "-kernels=false"},
+			[]string{"Without a, which failed on this model.", "- a: build unknown", "- b: v9", "| pp8 | 90.00 | 45.00 | **2.00** | 2.00 to 2.00 | 100.00 | 90 % |"},
+			[]string{"ours / a"},
+			nil,
+		},
+		{
 			"alone", []string{"-models", model, "-tests", "pp8,tg4", "-curve", "", "-kernels=false"},
 			[]string{"no peer was given", "| tg4 | 8.00 | 16.00 | 50 % |"},
 			[]string{dir, "llama-bench", "lower than", "cost(n)", "svg", "Kernels alone"},
@@ -391,6 +400,13 @@ func TestParseFlags(t *testing.T) {
 		if _, err := parseFlags(args, func(string) string { return "" }, io.Discard); err == nil {
 			t.Errorf("%q is taken", args)
 		}
+	}
+}
+
+func TestModelNames(t *testing.T) {
+	got := modelNames([]string{"/m/q4/shape.gguf", "/m/q8/shape.gguf", "/m/other.gguf", "llama-3.2-1b:Q4_K_M"})
+	if want := []string{"q4/shape.gguf", "q8/shape.gguf", "other.gguf", "llama-3.2-1b:Q4_K_M"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 

@@ -14,8 +14,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -177,12 +179,13 @@ func compare(ctx context.Context, c config, stdout, stderr io.Writer) (string, e
 		fmt.Fprintln(stderr, "compare: no peer to compare with; set LLAMA_BENCH or -peer to a llama-bench")
 	}
 	rep := report{config: &c, facts: facts}
-	for _, model := range c.models {
+	names := modelNames(c.models)
+	for i, model := range c.models {
 		path, err := modelFile(ctx, model, c.cache, stderr)
 		if err != nil {
 			return "", err
 		}
-		t := table{model: modelName(model), engines: c.engines()}
+		t := table{model: names[i], engines: c.engines()}
 		if err := c.measure(ctx, &t, path, stderr); err != nil {
 			return "", fmt.Errorf("%s: %w", t.model, err)
 		}
@@ -227,11 +230,17 @@ func (c *config) measure(ctx context.Context, t *table, path string, stderr io.W
 	return nil
 }
 
+// turns runs each launch on every engine. A peer that fails is not measured on this model: not each reads each type.
 func (c *config) turns(ctx context.Context, t *table, path string, tests []test, stderr io.Writer) (turn, error) {
 	r := turn{}
 	for _, l := range launches(tests) {
-		for _, e := range t.engines {
+		for _, e := range slices.Clone(t.engines) {
 			got, err := e.run(ctx, l, path, c, stderr)
+			if failed := (*exec.ExitError)(nil); errors.As(err, &failed) && e.name != c.ours.name {
+				fmt.Fprintf(stderr, "compare: %s: without %s: %v\n", t.model, e.name, err)
+				t.leaveOut(e)
+				continue
+			}
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", e.name, err)
 			}

@@ -39,12 +39,24 @@ func modelFile(ctx context.Context, model, cache string, stderr io.Writer) (stri
 	return path, err
 }
 
-// modelName is a model's name in reports: a file without its directory, or a shape.
-func modelName(model string) string {
-	if _, err := synth.ParseShape(model); err == nil {
-		return model
+// modelNames are the names of models in reports: files without their directories, or with the last where two files have
+// one name, and shapes.
+func modelNames(models []string) []string {
+	names := make([]string, len(models))
+	count := map[string]int{}
+	for i, model := range models {
+		names[i] = model
+		if _, err := synth.ParseShape(model); err != nil {
+			names[i] = filepath.Base(model)
+		}
+		count[names[i]]++
 	}
-	return filepath.Base(model)
+	for i, model := range models {
+		if count[names[i]] > 1 {
+			names[i] = filepath.Join(filepath.Base(filepath.Dir(model)), names[i])
+		}
+	}
+	return names
 }
 
 // fileName returns a model's name as part of a file's: shapes have a colon, and a slash before fewer layers.

@@ -20,6 +20,7 @@ type turn map[string]map[test]record
 type table struct {
 	model     string
 	engines   []engine // Quern first
+	leftOut   []string // names of peers that failed
 	rounds    []turn
 	disturbed []turn // the same rounds beside a busy thread
 }
@@ -30,6 +31,12 @@ type report struct {
 	facts   facts
 	tables  []table
 	kernels []byte // Quern's output for its kernels
+}
+
+// leaveOut takes a peer that failed out of the table, and with it what it did before.
+func (t *table) leaveOut(e engine) {
+	t.engines = slices.DeleteFunc(t.engines, func(x engine) bool { return x.name == e.name })
+	t.leftOut = append(t.leftOut, e.name)
 }
 
 // over is the median of f over rounds.
@@ -174,6 +181,9 @@ func (r *report) show(w io.Writer, t *table) { r.writeModel(w, t, "") }
 func (r *report) writeModel(w io.Writer, t *table, plot string) {
 	fmt.Fprintf(w, "\n## %s\n\n", t.model)
 	c := r.config
+	if len(t.leftOut) > 0 {
+		fmt.Fprintf(w, "Without %s, which failed on this model.\n\n", strings.Join(t.leftOut, ", "))
+	}
 	if len(c.tests) > 0 {
 		t.writeTests(w, c.tests)
 	}
@@ -252,12 +262,15 @@ func (r *report) write(w io.Writer, now time.Time, stem string) {
 
 // writeMeasured names the peers, and the machine's roofline as Quern measured it.
 func (r *report) writeMeasured(w io.Writer) {
-	first := r.tables[0].rounds[0]
 	any := union(r.config.tests, r.config.curve)[0]
 	for _, e := range r.config.peers {
-		fmt.Fprintf(w, "- %s: %s\n", e.name, cmp.Or(first[e.name][any].BuildCommit, "build unknown"))
+		build := ""
+		for _, t := range r.tables {
+			build = cmp.Or(build, t.rounds[0][e.name][any].BuildCommit)
+		}
+		fmt.Fprintf(w, "- %s: %s\n", e.name, cmp.Or(build, "build unknown"))
 	}
-	if g := first[r.config.ours.name][any]; g.RoofTS > 0 {
+	if g := r.tables[0].rounds[0][r.config.ours.name][any]; g.RoofTS > 0 {
 		fmt.Fprintf(w, "- measured: %.1f GB/s read, %.0f G int8 multiply-adds/s\n", g.ReadGBps, g.Int8GMACs)
 	}
 }
