@@ -16,6 +16,7 @@
 
 #define MM_FLOAT_TOKENS 12
 #define MM_FLOAT_PAIRS 1
+#define MM_FLOAT_PART 64
 #include "tmpl/matmul_float.h"
 #include "x86/twelve_zmm.h"
 #include "tmpl/matmul_bf16.h"

@@ -17,7 +17,13 @@
 #include "x86/twelve_zmm.h"
 
 #define TOKENS 12     /* tokens of one panel whose sums registers hold; of two, half as many */
-#define TILE 96       /* tokens of a call: the words of 256 columns are paired once for all */
+#define TILE 96       /* tokens of a call: words are paired once for all */
+
+/*
+ * Columns at a time of many tokens: the words of two panels take 8 KB, so that those, the activations of two tiles and the
+ * sums of TILE tokens are in 32 KB of first-level cache.
+ */
+#define PART 128
 
 /* The even columns of two lines, and the odd ones. */
 struct paired {
@@ -43,14 +49,23 @@ INLINE struct paired lines_at(int done, const uint8_t *w, int i, int n)
 	return done ? (struct paired){{first, second}} : pair_lines(first, second);
 }
 
-/* Of each two words of activations: the even columns, then the odd ones. */
-INLINE void pair_acts(uint32_t *y, const struct actb *x, int n)
+/* Of each two words of n activations: the even columns, then the odd ones. */
+INLINE void pair_acts(uint32_t *y, const uint16_t *x, int n)
 {
 	const __m512i order = _mm512_set_epi16(29, 31, 28, 30, 25, 27, 24, 26, 21, 23, 20, 22, 17, 19, 16, 18,
 	                                       13, 15, 12, 14, 9, 11, 8, 10, 5, 7, 4, 6, 1, 3, 0, 2);
 
 	for (int i = 0; i < n; i += 32)
-		_mm512_store_si512(y + i / 2, _mm512_permutexvar_epi16(order, _mm512_loadu_si512(x->x + i)));
+		_mm512_store_si512(y + i / 2, _mm512_permutexvar_epi16(order, _mm512_loadu_si512(x + i)));
+}
+
+/* Asks for the activations of nt tokens in a part, from a column of the first on: a CPU does not foresee such steps. */
+INLINE void ask_acts(const uint16_t *x, int nt)
+{
+	for (int t = 0; t < nt; t++, x += QN_ACT_BLOCK)
+#pragma GCC unroll 4
+		for (int i = 0; i < PART; i += 32)
+			__builtin_prefetch(x + i);
 }
 
 /* c += a . b, in words of two. */
@@ -104,15 +119,20 @@ INLINE void columns(int done, int np, int nt, float (*const y[2])[QN_PANEL], con
 	}
 }
 
-/* The same, nt not constant; at most TOKENS / np. */
-INLINE void tokens(int done, int np, float *const out[2], int at, const uint8_t *const w[2], const struct actb *x,
-                   int n, int nt, int asks)
+/*
+ * The same, nt not constant, at most TOKENS / np; x: the first token's column of the first line. more: tokens
+ * follow, nearly as many.
+ */
+INLINE void tokens(int done, int np, float *const out[2], int at, const uint8_t *const w[2], const uint16_t *x, int n,
+                   int nt, int more, int asks)
 {
 	_Alignas(64) uint32_t words[TOKENS][QN_ACT_BLOCK / 2];
 	float (*const y[2])[QN_PANEL] = {(void *)(out[0] + at * QN_PANEL), (void *)(out[1] + at * QN_PANEL)};
 
 	for (int t = 0; t < nt; t++)
-		pair_acts(words[t], x + at + t, 2 * n);
+		pair_acts(words[t], x + t * QN_ACT_BLOCK, 2 * n);
+	if (more)
+		ask_acts(x + nt * QN_ACT_BLOCK, nt);
 	switch (nt) {
 #define COUNT(nt)                                              \
 	case nt:                                               \
@@ -125,20 +145,22 @@ INLINE void tokens(int done, int np, float *const out[2], int at, const uint8_t 
 	}
 }
 
-static void tokens_of_lines(float *const out[2], int at, const uint8_t *const w[2], const struct actb *x, int n, int nt,
+static void tokens_of_lines(float *const out[2], int at, const uint8_t *const w[2], const uint16_t *x, int n, int nt,
                             int asks)
 {
-	tokens(0, 1, out, at, w, x, n, nt, asks);
+	tokens(0, 1, out, at, w, x, n, nt, 0, asks);
 }
 
-static void tokens_of_words(float *const out[2], int at, const uint8_t *const w[2], const struct actb *x, int n, int nt)
+static void tokens_of_words(float *const out[2], int at, const uint8_t *const w[2], const uint16_t *x, int n, int nt,
+                            int more)
 {
-	tokens(1, 1, out, at, w, x, n, nt, 0);
+	tokens(1, 1, out, at, w, x, n, nt, more, 0);
 }
 
-static void tokens_of_two(float *const out[2], int at, const uint8_t *const w[2], const struct actb *x, int n, int nt)
+static void tokens_of_two(float *const out[2], int at, const uint8_t *const w[2], const uint16_t *x, int n, int nt,
+                          int more)
 {
-	tokens(1, 2, out, at, w, x, n, nt, 0);
+	tokens(1, 2, out, at, w, x, n, nt, more, 0);
 }
 
 /* Weight i of line l of a block, as 32 l + i, is there where words are paired. */
@@ -171,43 +193,54 @@ INLINE void pair_twelve(uint8_t (*words)[64], const uint8_t *block, int cols, in
 	}
 }
 
-/* np panels; twelve: of QN_X12. Both constant. */
-INLINE void mm_bf16(int twelve, int np, float *const out[2], const uint8_t *const panel[2], const struct actb *x,
-                    int64_t n_in, int64_t n_act, int n)
+/* np panels times more tokens than are taken of lines as they lie; twelve: of QN_X12. Both constant. */
+INLINE void many_tokens(int twelve, int np, float *const out[2], const uint8_t *const panel[2], const struct actb *x,
+                        int64_t n_in, int64_t n_act, int n)
 {
 	_Alignas(64) uint8_t words[2][QN_ACT_BLOCK / 2][64];
 	const int most = TOKENS / np;
 
-	for (int p = 0; p < np; p++)
-		memset(out[p], 0, sizeof(float) * QN_PANEL * (size_t)n);
-	for (int64_t k = 0; k < n_in; k += QN_ACT_BLOCK, x += n_act) {
-		const int lines = (int)((n_in - k < QN_ACT_BLOCK ? n_in - k : QN_ACT_BLOCK) + 1) / 2;
-		const int once = twelve || np == 2 || n > most;
-		const uint8_t *w[2];
+	for (int64_t k = 0; k < n_in; k += PART) {
+		const int left = n_in - k < QN_ACT_BLOCK ? (int)(n_in - k + 1) / 2 : QN_ACT_BLOCK / 2; /* lines */
+		const int at = (int)(k % QN_ACT_BLOCK), lines = left < PART / 2 ? left : PART / 2;
+		const struct actb *block = x + k / QN_ACT_BLOCK * n_act;
+		const uint8_t *w[2] = {words[0][twelve ? at / 2 : 0], words[1][twelve ? at / 2 : 0]};
 
-		for (int p = 0; p < 2; p++)
-			w[p] = panel[p] + k * QN_PANEL * 2;
-		if (twelve)
-			for (int p = 0; p < np; p++, w[p - 1] = words[p - 1][0])
-				pair_twelve(words[p], twelve_block(panel[p], k), 2 * lines, n);
-		else if (once)
-			for (int p = 0; p < np; p++, w[p - 1] = words[p - 1][0])
-				for (int i = 0; i < lines; i += 2) {
-					const struct paired v = lines_at(0, w[p], i, lines);
+		for (int p = 0; p < np; p++) {
+			if (twelve && at == 0)
+				pair_twelve(words[p], twelve_block(panel[p], k), 2 * left, n);
+			for (int i = 0; !twelve && i < lines; i += 2) {
+				const struct paired v = lines_at(0, panel[p] + k * QN_PANEL * 2, i, lines);
 
-					ask_weights(w[p] + i * 64, 128, n);
-					_mm512_store_si512(words[p][i], v.of[0]);
-					_mm512_store_si512(words[p][i + 1], v.of[1]);
-				}
+				ask_weights(panel[p] + (k + 2 * i) * QN_PANEL * 2, 128, n);
+				_mm512_store_si512(words[p][i], v.of[0]);
+				_mm512_store_si512(words[p][i + 1], v.of[1]);
+			}
+		}
 		for (int t = 0, nt; t < n; t += nt) { /* two nearly equal tiles rather than a full and a small one */
 			nt = n - t >= 2 * most ? most : n - t > most ? (n - t + 1) / 2 : n - t;
 			if (np == 2)
-				tokens_of_two(out, t, w, x, lines, nt);
-			else if (once)
-				tokens_of_words(out, t, w, x, lines, nt);
+				tokens_of_two(out, t, w, block[t].x + at, lines, nt, t + nt < n);
 			else
-				tokens_of_lines(out, t, w, x, lines, nt, t ? 0 : n);
+				tokens_of_words(out, t, w, block[t].x + at, lines, nt, t + nt < n);
 		}
+	}
+}
+
+/* np panels; twelve: of QN_X12. Both constant. */
+INLINE void mm_bf16(int twelve, int np, float *const out[2], const uint8_t *const panel[2], const struct actb *x,
+                    int64_t n_in, int64_t n_act, int n)
+{
+	for (int p = 0; p < np; p++)
+		memset(out[p], 0, sizeof(float) * QN_PANEL * (size_t)n);
+	if (twelve || np == 2 || n > TOKENS) {
+		many_tokens(twelve, np, out, panel, x, n_in, n_act, n);
+		return;
+	}
+	for (int64_t k = 0; k < n_in; k += QN_ACT_BLOCK, x += n_act) {
+		const int lines = (int)((n_in - k < QN_ACT_BLOCK ? n_in - k : QN_ACT_BLOCK) + 1) / 2;
+
+		tokens_of_lines(out, 0, (const uint8_t *const[]){panel[0] + k * QN_PANEL * 2, NULL}, x->x, lines, n, n);
 	}
 }
 
