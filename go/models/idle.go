@@ -118,7 +118,7 @@ func (s *Set[M]) Shed(n uint64) (freed uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, step := range []struct{ from, to State }{{Loaded, Sleeping}, {Sleeping, Unloaded}} {
-		for _, o := range s.others(nil, step.from) {
+		for _, o := range s.others(nil, step.from, true) {
 			if freed >= n || s.closed {
 				return freed
 			}

@@ -190,7 +190,7 @@ func (s *Set[M]) fill(e *entry[M]) error {
 			}
 		}
 		switch others := s.beside(e); {
-		case e.starting && !s.evict(e): // all that are loaded at the start are to fit beside each other
+		case e.starting && !s.evict(e, true): // all that are loaded at the start are to fit beside each other
 			return err
 		case others || e.starting:
 			least = max(takes, least+least/16+1)
@@ -277,15 +277,21 @@ func (s *Set[M]) stop(e *entry[M]) {
 	s.wake()
 }
 
-// settle ends the wait for a model. The caller holds the lock.
-func (s *Set[M]) settle(e *entry[M], err error) {
+// stay has models stay that were to leave so that there is room for another: there is, or it is not wanted any more. The caller holds
+// the lock.
+func (s *Set[M]) stay() {
 	for _, o := range s.entries {
-		if o.leaving && o.next == Sleeping && !o.moving { // it need not leave for this one any more
+		if o.leaving && o.next == Sleeping && !o.moving {
 			if o.leaving = false; o.round != nil {
 				s.dequeue(o, nil)
 			}
 		}
 	}
+}
+
+// settle ends the wait for a model. The caller holds the lock.
+func (s *Set[M]) settle(e *entry[M], err error) {
+	s.stay()
 	s.dequeue(e, err)
 	if err == nil && e.leases == 0 {
 		s.rest(e)

@@ -28,11 +28,12 @@ func (s *Set[M]) makeRoom(e *entry[M], least uint64) error {
 			short, enough = max(need, least)-min(max(need, least), free), free >= need
 		}
 		if short == 0 && !s.crowded(e) {
+			s.stay() // others may have gone before those that were asked to
 			return nil
 		}
 		switch {
 		case short > 0 && s.free(s.c.Memory.Spare, short):
-		case s.evict(e):
+		case s.evict(e, short > 0):
 		case short > 0 && s.free(s.c.Memory.Trim, short):
 		case short > 0 && s.evictAsleep(e):
 		default:
@@ -186,24 +187,32 @@ func (s *Set[M]) stays(e *entry[M]) time.Duration {
 	return time.Until(e.since.Add(max(s.c.Stay, e.cost)))
 }
 
-// others returns the other models that are in some state, the least valuable first. The caller holds the lock.
-func (s *Set[M]) others(e *entry[M], st State) []*entry[M] {
+// others returns the other models that are in some state: where memory is wanted the least valuable first, and where only the
+// count is too high, the one that was used least recently. The caller holds the lock.
+func (s *Set[M]) others(e *entry[M], st State, memory bool) []*entry[M] {
 	var all []*entry[M]
 	for _, o := range s.entries {
 		if o != e && o.state == st && !o.moving {
 			all = append(all, o)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b *entry[M]) int { return cmp.Compare(a.value, b.value) })
+	slices.SortStableFunc(all, func(a, b *entry[M]) int {
+		if !memory {
+			return a.used.Compare(b.used)
+		}
+		return cmp.Compare(a.value, b.value)
+	})
 	return all
 }
 
-// evict makes the least valuable model sleep that nobody uses and that has been in memory for its time, and reports whether
-// there was one. The caller holds the lock, which is released meanwhile.
-func (s *Set[M]) evict(e *entry[M]) bool {
-	for _, o := range s.others(e, Loaded) {
+// evict makes the first of others sleep that nobody uses and that has been in memory for its time, and reports whether there
+// was one. The caller holds the lock, which is released meanwhile.
+func (s *Set[M]) evict(e *entry[M], memory bool) bool {
+	for _, o := range s.others(e, Loaded, memory) {
 		if o.leases == 0 && s.stays(o) <= 0 {
-			s.level, o.evicted = max(s.level, o.value), true
+			if o.evicted = true; memory { // what is only one too many says nothing of the worth of memory
+				s.level = max(s.level, o.value)
+			}
 			s.move(o, Sleeping)
 			return true
 		}
@@ -214,7 +223,7 @@ func (s *Set[M]) evict(e *entry[M]) bool {
 // evictAsleep unloads the least valuable model that sleeps, and reports whether there was one. The caller holds the lock,
 // which is released meanwhile.
 func (s *Set[M]) evictAsleep(e *entry[M]) bool {
-	for _, o := range s.others(e, Sleeping) {
+	for _, o := range s.others(e, Sleeping, true) {
 		s.move(o, Unloaded)
 		return true
 	}
@@ -234,7 +243,7 @@ func (s *Set[M]) yield(e *entry[M], n uint64) (next time.Duration, any bool) {
 			}
 		}
 	}
-	for _, o := range s.others(e, Loaded) {
+	for _, o := range s.others(e, Loaded, n > 0) {
 		if o.leaving {
 			continue
 		}

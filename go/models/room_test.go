@@ -43,6 +43,39 @@ func TestEviction(t *testing.T) {
 	})
 }
 
+// Where more models may not be loaded and there is memory for them, the one goes that was used least recently, whatever it costs
+// to load it again; one that is in use stays while others are not.
+func TestEvictionByCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &machine{limit: 100}
+		s := newSet(t, Config{Memory: m, Most: 2}, m.spec("dear", 10, 9*time.Second), m.spec("cheap", 10, time.Second), m.spec("new", 10, time.Second))
+		lease(t, s, "dear").Release()
+		lease(t, s, "cheap").Release()
+		time.Sleep(time.Minute)
+		lease(t, s, "new").Release()
+		want(t, s, "dear was used first", "dear sleeping, cheap loaded, new loaded")
+		time.Sleep(time.Minute)
+		lease(t, s, "cheap").Release()
+		time.Sleep(time.Minute)
+		lease(t, s, "dear").Release()
+		want(t, s, "cheap was used since", "dear loaded, cheap loaded, new sleeping")
+		time.Sleep(time.Minute)
+		held := lease(t, s, "cheap")
+		lease(t, s, "new").Release()
+		want(t, s, "cheap is in use", "dear sleeping, cheap loaded 1, new loaded")
+		time.Sleep(time.Minute)
+		other := lease(t, s, "new")
+		go func() { lease(t, s, "dear").Release() }()
+		want(t, s, "both are in use", "dear loading, cheap loaded 1, new loaded 1")
+		other.Release()
+		want(t, s, "the first that is not goes", "dear loading, cheap loaded 1, new sleeping")
+		held.Release()
+		lease(t, s, "cheap").Release()
+		time.Sleep(time.Minute)
+		want(t, s, "and no other", "dear loaded, cheap loaded, new sleeping")
+	})
+}
+
 // useOn uses a model for a second again and again until ctx ends, and returns how often.
 func useOn(ctx context.Context, s *Set[string], name string) (n int64) {
 	for {
