@@ -36,7 +36,7 @@ var Profile = sync.OnceValue(func() string {
 		}
 		fmt.Fprintf(h, "%s %s %s\n", r.Model, r.KV, r.Logits)
 	}
-	return "qn-" + hex.EncodeToString(h.Sum(nil)[:4])
+	return "bits-" + hex.EncodeToString(h.Sum(nil)[:4])
 })
 
 // Check recomputes a row as Compute or Train does; training is of one process. An error says what differs.

@@ -178,7 +178,7 @@ func TestCheckTells(t *testing.T) {
 
 // A profile is of the bits: another hash of logits gives another name.
 func TestProfile(t *testing.T) {
-	if p := Profile(); len(p) != len("qn-")+8 || p != Profile() {
+	if p := Profile(); len(p) != len("bits-")+8 || p != Profile() {
 		t.Errorf("profile %q", p)
 	}
 }

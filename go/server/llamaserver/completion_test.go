@@ -178,7 +178,7 @@ func TestProps(t *testing.T) {
 	_, b, _ := s.Do("GET", "/props", "")
 	p := fake.Parse[props](t, b)
 	if p.TotalSlots != 4 || p.Path != "fake.gguf" || p.Defaults.Ctx != 512 || p.BOS != "<s>" || p.EOS != "</s>" ||
-		!strings.Contains(p.Template, "messages") || p.Build != "test" {
+		!strings.Contains(p.Template, "messages") || p.Build != "b10573-test" {
 		t.Errorf("got %+v", p)
 	}
 	if strings.Contains(string(b), "chat_template_warning") {

@@ -55,6 +55,12 @@ type (
 	}
 )
 
+// interfaceOf is the build of llama-server whose interface this is: clients ask its number for what a server can do.
+const interfaceOf = "b10573"
+
+// buildInfo is the program's version in llama-server's form, bNUMBER-COMMIT.
+func (s *API) buildInfo() string { return interfaceOf + "-" + s.Build }
+
 // versionAnswer is the program's version in vLLM's form.
 type versionAnswer struct {
 	Version string `json:"version"`
@@ -79,7 +85,7 @@ func (s *API) anyProps(req *answer.Request) error {
 	if req.HTTP.Query("model") == "" && (s.List.Set.Several() && !s.List.Set.Default() || s.defaultUnloaded()) {
 		req.Send(routerProps{
 			Role: "router", Most: s.Most, AutoLoad: !s.Manual,
-			UI: s.HasPage("/"), Metrics: s.HasPage("/metrics"), MCP: s.Tools != nil, Build: s.Build,
+			UI: s.HasPage("/"), Metrics: s.HasPage("/metrics"), MCP: s.Tools != nil, Build: s.buildInfo(),
 		})
 		return nil
 	}
@@ -100,7 +106,7 @@ func (s *API) props(req *answer.Request) error {
 		MediaMarker: ask.MediaMarker,
 		Slots:       !s.NoSlots, Metrics: s.HasPage("/metrics"), MCP: s.Tools != nil, UI: s.HasPage("/"),
 		UISettings: map[string]any{},
-		Build:      s.Build, Template: m.Template.Source(), TemplateCaps: m.Template.Caps(), TemplateNote: m.TemplateWarning,
+		Build:      s.buildInfo(), Template: m.Template.Source(), TemplateCaps: m.Template.Caps(), TemplateNote: m.TemplateWarning,
 	}
 	if st, err := s.List.Set.Status(m.Base().Name); err == nil {
 		p.Sleeping = st.State == models.Sleeping

@@ -291,7 +291,7 @@ func TestPropsOfARouter(t *testing.T) {
 	s, b := fake.NewRouter(t, func(c *server.Config) { c.Models.Most, c.Tools = 2, fake.Weather{} })
 	close(b)
 	want := map[string]any{"role": "router", "max_instances": 2.0, "models_autoload": true, "ui": false, "endpoint_metrics": false,
-		"endpoint_mcp": true, "build_info": "test"}
+		"endpoint_mcp": true, "build_info": "b10573-test"}
 	pair := fake.Demo(t, fake.Setup{Names: []string{"one", "two"}})
 	if got := fake.Parse[props](t, pair.Get("/props")); got.Alias != "one" {
 		t.Errorf("of two that are there from the start, %q is described", got.Alias)
