@@ -159,8 +159,7 @@ func (s *Sampler) around(m *measure, goal float64) (from, to float64) {
 // xtc removes, now and then, the candidates whose probabilities reach the threshold, all
 // but the least likely of them.
 func (s *Sampler) xtc() {
-	chance := s.uniform()
-	if chance > float64(s.params.XTCProbability) {
+	if s.removes.uniform32() > s.params.XTCProbability {
 		return
 	}
 	top, sum, _ := s.sums()

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"sync/atomic"
 
 	"github.com/quern-llm/quern/go/internal/exactmath"
@@ -21,7 +20,8 @@ type Sampler struct {
 	chain    chain
 	minLog   float64 // of min-p: how far below the largest logit a token may be
 	nVocab   int
-	rng      rand.PCG
+	rng      twister
+	removes  twister // draws for XTC, apart from the choice of tokens
 	window   window
 	dry      history
 	feedback feedback
@@ -72,8 +72,10 @@ func inOrder(t, u token) int {
 // those that passed Validate.
 func New(p Params, nVocab int) *Sampler {
 	s := &Sampler{nVocab: nVocab, minLog: logOf(min(p.MinP, 1))}
-	s.rng.Seed(p.Seed, 0x9e3779b97f4a7c15) // any constant: a PCG is seeded with two words
-	s.chain = p.compile()
+	s.rng.seed(p.Seed)
+	if s.chain = p.compile(); s.chain.has('x') {
+		s.removes.seed(p.Seed)
+	}
 	if s.chain.has('e') {
 		s.window.limit = p.RepeatLastN
 	}
@@ -160,7 +162,7 @@ func Likeliest(logits []float32) int32 {
 }
 
 // Sample returns the id of the token chosen by its logits, which it leaves as
-// they are, though it changes them meanwhile. It draws once, and once more for XTC, or not at all where only the
+// they are, though it changes them meanwhile. It draws once, and for XTC apart from that, or not at all where only the
 // temperature chooses and is 0: then the largest logit wins, and the lowest id among
 // equal ones. A logit of +Inf wins at any temperature. It fails with ErrNoToken, or when
 // there are not nVocab logits. The choice is not yet accepted: whatever else a choice
@@ -182,16 +184,13 @@ func (s *Sampler) Sample(logits []float32) (int32, error) {
 		s.beta = 0
 		return s.best().ID, nil
 	}
-	u := s.uniform()
+	u := s.rng.uniform()
 	if s.top > math.MaxFloat32 { // its distance from itself is NaN
 		s.beta = 0
 		return s.best().ID, nil
 	}
 	return s.walk(u), nil
 }
-
-// uniform draws from [0, 1).
-func (s *Sampler) uniform() float64 { return float64(s.rng.Uint64()>>11) / (1 << 53) }
 
 // draw picks among the candidates by their weights.
 func (s *Sampler) draw(u float64) int32 {

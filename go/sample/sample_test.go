@@ -286,7 +286,7 @@ func TestSeeds(t *testing.T) {
 		t.Errorf("two seeds, one text: %v", a)
 	}
 	// The draws are part of what a seed promises: they must not change by accident.
-	if got, want := draw(0)[:4], []int32{462, 720, 989, 545}; !slices.Equal(got, want) {
+	if got, want := draw(0)[:4], []int32{592, 844, 857, 847}; !slices.Equal(got, want) {
 		t.Errorf("seed 0 draws %v, want %v", got, want)
 	}
 }
