@@ -107,7 +107,7 @@ func (c *Catalog) list(log zerolog.Logger, personas []*persona.Persona, start []
 	}
 	var err error
 	if c.Presets != "" {
-		if common, presets, err = readPresets(c.Presets); err != nil {
+		if common, presets, err = ReadPresets(c.Presets); err != nil {
 			return nil, err
 		}
 	}

@@ -27,9 +27,9 @@ type Section struct {
 	Settings []Setting
 }
 
-// readPresets reads a file of presets in llama-server's form: sections with names of models, [*] for all of them,
+// ReadPresets reads a file of presets in llama-server's form: sections with names of models, [*] for all of them,
 // and lines KEY = VALUE. What keys mean is Configure's affair.
-func readPresets(path string) (common []Setting, all []Section, err error) {
+func ReadPresets(path string) (common []Setting, all []Section, err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, nil, usage.Errorf("--models-preset: %w", err)

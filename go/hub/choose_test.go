@@ -13,6 +13,15 @@ func filesOf(paths string) []File {
 	return files
 }
 
+// modelsIn returns what the answer about a repository has of models.
+func modelsIn(body []byte) (commit string, files []File, err error) {
+	r, err := parseRepository(body)
+	if err != nil {
+		return "", nil, err
+	}
+	return r.models()
+}
+
 // Repositories as people have them, and what a tag means there: the first file and how many there are.
 func TestChoose(t *testing.T) {
 	const bartowski = "a-IQ4_XS.gguf a-Q4_K_M.gguf a-Q4_K_S.gguf a-Q8_0.gguf a-f16.gguf a-Q6_K_L.gguf a-imatrix.gguf mmproj-a-f16.gguf README.md"
@@ -74,11 +83,11 @@ func TestChoose(t *testing.T) {
 
 // Hidden files, which notebooks and tools leave in repositories, are left out.
 func TestHiddenFiles(t *testing.T) {
-	_, files, err := parseRepository([]byte(`{"sha":"c0ffee","siblings":[{"rfilename":".ipynb_checkpoints/a-Q4_K_M.gguf"},{"rfilename":"a-Q4_K_M.gguf"},{"rfilename":"d/.b.gguf"}]}`))
+	_, files, err := modelsIn([]byte(`{"sha":"c0ffee","siblings":[{"rfilename":".ipynb_checkpoints/a-Q4_K_M.gguf"},{"rfilename":"a-Q4_K_M.gguf"},{"rfilename":"d/.b.gguf"}]}`))
 	if err != nil || len(files) != 1 || files[0].Path != "a-Q4_K_M.gguf" {
 		t.Errorf("%+v, %v", files, err)
 	}
-	if _, _, err := parseRepository([]byte(`{"sha":"c0ffee","siblings":[{"rfilename":"a/../../b.gguf"}]}`)); err == nil {
+	if _, _, err := modelsIn([]byte(`{"sha":"c0ffee","siblings":[{"rfilename":"a/../../b.gguf"}]}`)); err == nil {
 		t.Error("a path upwards is left out without an error")
 	}
 }
@@ -102,7 +111,7 @@ func FuzzAnswers(f *testing.F) {
 				}
 			}
 		}
-		if _, files, err := parseRepository(b); err == nil {
+		if _, files, err := modelsIn(b); err == nil {
 			if g, err := choose(files, tag); err == nil {
 				if len(g.files) == 0 {
 					t.Errorf("%s has no files", g.stem)

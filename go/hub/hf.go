@@ -19,23 +19,29 @@ const maxFiles = 100_000
 
 // A repository is Hugging Face's description of a revision of a repository.
 type repository struct {
-	Commit string `json:"sha"`
-	Files  []struct {
-		Path string `json:"rfilename"`
-		Size *int64 `json:"size"`
-		LFS  *struct {
-			SHA256 string `json:"sha256"`
-			Size   int64  `json:"size"`
-		} `json:"lfs"`
-	} `json:"siblings"`
+	Commit string           `json:"sha"`
+	Files  []repositoryFile `json:"siblings"`
 }
 
-// parseRepository parses the response about a repository, and skips hidden files. Invalid names are errors.
-func parseRepository(body []byte) (commit string, files []File, err error) {
-	var r repository
+type repositoryFile struct {
+	Path string `json:"rfilename"`
+	Size *int64 `json:"size"`
+	LFS  *struct {
+		SHA256 string `json:"sha256"`
+		Size   int64  `json:"size"`
+	} `json:"lfs"`
+}
+
+// parseRepository parses the response about a repository.
+func parseRepository(body []byte) (r repository, err error) {
 	if err := json.Unmarshal(body, &r); err != nil {
-		return "", nil, errors.New("the answer about the repository is no JSON of the form that is expected")
+		return r, errors.New("the answer about the repository is no JSON of the form that is expected")
 	}
+	return r, nil
+}
+
+// models returns the commit and the GGUF files of a repository, without hidden ones. Invalid names are errors.
+func (r *repository) models() (commit string, files []File, err error) {
 	if !isComponent(r.Commit) {
 		return "", nil, fmt.Errorf("the commit %.60q, want a name", r.Commit)
 	}
@@ -87,8 +93,8 @@ func (h *Hub) huggingFace() doer {
 	return authorized{h.http, h.c.Token}
 }
 
-// resolveHF finds the files of a model on Hugging Face, at the current commit of its revision.
-func (h *Hub) resolveHF(ctx context.Context, r Ref) (*Plan, error) {
+// describe asks Hugging Face for the description of a repository at its revision.
+func (h *Hub) describe(ctx context.Context, r Ref) (repository, error) {
 	rev := r.Rev
 	if rev == "" {
 		rev = "main"
@@ -96,9 +102,18 @@ func (h *Hub) resolveHF(ctx context.Context, r Ref) (*Plan, error) {
 	address := h.c.HuggingFace + "/api/models/" + r.Repo + "/revision/" + url.PathEscape(rev) + "?blobs=true"
 	body, err := h.get(ctx, h.huggingFace(), address, nil, maxMeta)
 	if err != nil {
-		return nil, h.explain(err)
+		return repository{}, h.explain(err)
 	}
-	commit, files, err := parseRepository(body)
+	return parseRepository(body)
+}
+
+// resolveHF finds the files of a model on Hugging Face, at the current commit of its revision.
+func (h *Hub) resolveHF(ctx context.Context, r Ref) (*Plan, error) {
+	repo, err := h.describe(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	commit, files, err := repo.models()
 	if err != nil {
 		return nil, err
 	}

@@ -426,6 +426,53 @@ func TestServePulls(t *testing.T) {
 	}
 }
 
+// A repository may have presets of models in place of a model: they are served, with the models that they name, and offline too. They
+// name nothing of this machine.
+func TestServePresetsOfARepository(t *testing.T) {
+	const preset = "[*]\ntemp = 0\n[short]\nhf-repo = org/repo:Q4_K_M\nctx-size = 256\nngl = 99\n"
+	s := newHubSite(t, map[string][]byte{"tiny-Q4_K_M.gguf": demo.GGUF(), "preset.ini": []byte(preset)})
+	env := s.environment(t)
+	for _, offline := range []string{"", "--offline"} {
+		args := []string{"-hf", "org/repo"}
+		if offline != "" {
+			args = append(args, offline)
+		}
+		q := serveWith(t, env, "", args...)
+		if got := q.statuses(); got != "short unloaded, org/repo:Q4_K_M unloaded" {
+			t.Errorf("%q: %s", args, got)
+		}
+		if status, v := q.post("/models/load", `{"model":"short"}`); status != 200 {
+			t.Errorf("%d %v", status, v)
+		}
+		var props struct {
+			Defaults struct {
+				Ctx    int `json:"n_ctx"`
+				Params struct {
+					Temp float64 `json:"temperature"`
+				} `json:"params"`
+			} `json:"default_generation_settings"`
+		}
+		if q.read("/props?model=short", &props); props.Defaults.Ctx != 256 || props.Defaults.Params.Temp != 0 {
+			t.Errorf("%+v", props)
+		}
+	}
+	// A model of the repository that is named by its file is one, and so is one that was downloaded.
+	if got := serveWith(t, env, "", "-hf", "org/repo", "-hff", "tiny-Q4_K_M.gguf").statuses(); !strings.HasSuffix(got, " loaded") || strings.Contains(got, "short") {
+		t.Errorf("by its file: %s", got)
+	}
+	for line, want := range map[string]string{ // the exit code, and words
+		"model = /etc/passwd":              "2 line 2: model: presets of a server name no files",
+		"chat-template-file = /etc/passwd": "2 line 2: chat-template-file: presets of a server name no files",
+		"lora-scaled = /etc/passwd:1":      "2 line 2: lora-scaled: presets of a server name no files",
+		"nothing = 1":                      "2 line 2: nothing: no such flag",
+		"hf-repo = org/none":               "1 line 1: [a]: hf.co/org/none",
+		"no key":                           "2 line 2",
+	} {
+		s := newHubSite(t, map[string][]byte{"preset.ini": []byte("[a]\n" + line + "\n")})
+		invocation{args: []string{"serve", "-hf", "org/repo", "--port", "0"}, env: s.environment(t)}.run(t).refused(t, int(want[0]-'0'), want[2:])
+	}
+}
+
 // Names are arguments of commands that read models, as they are of -m: of what is downloaded then, and of what is there.
 func TestNamesAsArguments(t *testing.T) {
 	s := newHubSite(t, map[string][]byte{"tiny-Q4_K_M.gguf": demo.GGUF()})

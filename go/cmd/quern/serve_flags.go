@@ -31,7 +31,8 @@ type serverFlags struct {
 	deviceFlags
 	modelsDir   string
 	presets     string
-	most        int // models in memory
+	presetsOf   string // the repository that they are of; empty: they are of this machine
+	most        int    // models in memory
 	autoload    bool
 	pulls       bool          // clients may download and remove models
 	keepAlive   time.Duration // 0: until the memory is needed
@@ -113,7 +114,7 @@ type servedFlags struct {
 // which model it is, and each has what may apply to all. A command has them all in one.
 func (f *serveFlags) define(whole, which, each *pflag.FlagSet) {
 	f.hub, f.resolved = &hubFlags{fits: f.fits}, &sync.Map{}
-	which.VarP(&modelsValue{&f.models, f.hub}, "model", "m", "GGUF `FILE` (the first of a split model), NAME=FILE, or model to download, such as hf.co/ORG/REPO; demo is the embedded demo model; repeatable (default: downloaded models, on request)")
+	which.VarP(&modelsValue{&f.models, f.hub, f.foreign}, "model", "m", "GGUF `FILE` (the first of a split model), NAME=FILE, or model to download, such as hf.co/ORG/REPO; demo is the embedded demo model; repeatable (default: downloaded models, on request)")
 	f.hub.defineBeside(whole, which)
 	f.hub.defineRemote(whole, newFiles())
 	f.openFlags.define(each)

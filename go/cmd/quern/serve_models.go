@@ -31,8 +31,9 @@ func parseModel(s string) (namedModel, error) {
 
 // A modelsValue is the value of a repeatable flag for models.
 type modelsValue struct {
-	models *[]namedModel
-	hub    *hubFlags
+	models  *[]namedModel
+	hub     *hubFlags
+	instead func(cmd *cobra.Command, name string) (bool, error) // reports whether a name of llama.cpp's flags means something else; nil: none does
 }
 
 // locate replaces the names of models by the paths of their files.
@@ -40,6 +41,11 @@ func (v *modelsValue) locate(cmd *cobra.Command) error {
 	other, err := v.hub.named()
 	if err != nil {
 		return err
+	}
+	if other != "" && v.instead != nil {
+		if is, err := v.instead(cmd, other); is || err != nil {
+			return err
+		}
 	}
 	all := *v.models
 	if other != "" {

@@ -25,6 +25,7 @@ type configured struct {
 	all     *pflag.FlagSet
 	startup bool     // it is loaded at the start
 	covers  bool     // downloaded models that it is of are not listed
+	served  bool     // the file is a server's: it names nothing of this machine
 	given   []string // what the section says, as flags
 }
 
@@ -61,7 +62,7 @@ func (f *serveFlags) read(s fleet.Section, warn func(string)) (*configured, erro
 		fs.Usage = func() {}
 		return fs
 	}
-	c := &configured{whole: set("whole"), all: set("preset")}
+	c := &configured{whole: set("whole"), all: set("preset"), served: f.presetsOf != ""}
 	which, each := set("which"), set("each")
 	c.define(c.whole, which, each)
 	c.all.AddFlagSet(c.whole)
@@ -126,6 +127,9 @@ func (c *configured) apply(s fleet.Setting, warn func(string)) error {
 	if c.whole.Lookup(f.Name) != nil || f.Name == "version" {
 		warn(fmt.Sprintf("line %d: %s is for the whole server, and left out", s.Line, s.Key))
 		return nil
+	}
+	if c.served && isLocal(f) {
+		return errors.New("presets of a server name no files, folders or addresses; of models they name hf-repo")
 	}
 	value := s.Value
 	if off { // as no-mmap = true
