@@ -54,6 +54,45 @@ func TestRealProgress(t *testing.T) {
 	}
 }
 
+// A stream of a response says how far the prompt is in events response.in_progress, and with timings_per_token all that comes of the
+// model has timings, the last too; without being asked it has neither.
+func TestRealProgressOfAResponse(t *testing.T) {
+	t.Parallel()
+	s := fake.Demo(t, fake.Setup{})
+	body := fmt.Sprintf(`{"input":%q,"stream":true,"max_output_tokens":3`, strings.Repeat("Once upon a time there was a dog. ", 40))
+	type event struct {
+		Type     string
+		Progress *promptProgress `json:"prompt_progress"`
+		Timings  *timings        `json:"timings"`
+		Response *struct{ Status string }
+	}
+	for _, asked := range []bool{true, false} {
+		more := "}"
+		if asked {
+			more = `,"return_progress":true,"timings_per_token":true}`
+		}
+		var last event
+		deltas, progress := 0, 0
+		for _, e := range s.NamedEvents("/v1/responses", body+more) {
+			last = fake.Parse[event](t, []byte(e))
+			if last.Progress != nil {
+				if progress++; last.Type != "response.in_progress" || last.Timings == nil || last.Progress.Processed < last.Progress.Cache ||
+					last.Progress.Total < 100 || last.Response == nil || last.Response.Status != "in_progress" {
+					t.Errorf("%s", e)
+				}
+			}
+			if last.Type == "response.output_text.delta" {
+				if deltas++; (last.Timings != nil) != asked || asked && last.Timings.PredictedN < 1 {
+					t.Errorf("%s", e)
+				}
+			}
+		}
+		if (progress > 0) != asked || deltas == 0 || last.Response == nil || (last.Timings != nil) != asked || asked && last.Timings.PredictedN != 3 {
+			t.Errorf("asked %v: %d of progress, %d deltas, then %+v", asked, progress, deltas, last)
+		}
+	}
+}
+
 // __verbose is llama-server's form of the answer, on OpenAI's endpoints.
 func TestRealVerbose(t *testing.T) {
 	t.Parallel()

@@ -101,7 +101,7 @@ func (q *responsesQuery) Fields() []field.Field {
 			"A stored conversation."),
 		field.Input("prompt", ask.Neutral{Is: nil, Ok: func(any) bool { return false }, Want: "null"}, "A stored prompt."),
 	}, field.Without(q.Options.Fields(), "model", "n_predict", "n", "stream_options", "reasoning_format", "verbose",
-		"post_sampling_probs", "return_tokens", "timings_per_token", "return_progress"))
+		"post_sampling_probs", "return_tokens"))
 }
 
 // input returns the fields that the prompt is made of.

@@ -156,6 +156,9 @@ type responseEvent struct {
 	Logprobs  *answer.Probs `json:"logprobs,omitzero"`
 	At        *int          `json:"annotation_index,omitzero"`
 	About     any           `json:"annotation,omitzero"`
+
+	Progress *answer.PromptProgress `json:"prompt_progress,omitzero"` // llama-server's
+	Timings  *answer.Timings        `json:"timings,omitzero"`
 }
 
 // responsesFormat writes the answers of /v1/responses.
@@ -173,6 +176,8 @@ type responsesFormat struct {
 	itemID string        // of it
 	input  customText    // of it, where it is a call of a custom tool
 	cites  blockCites    // of the last block that ended
+
+	timings *answer.Timings // so far, for the events that come of one of the pass; nil: they are not asked for
 
 	pending   []pendingCall // of the pass
 	grown     int           // bytes of results since it
@@ -396,6 +401,9 @@ func (f *responsesFormat) send(s *reply.Stream, e responseEvent) error {
 	}
 	e.Sequence = f.seq
 	f.seq++
+	if e.Timings == nil {
+		e.Timings = f.timings
+	}
 	if f.log == nil {
 		return s.Named(e.Type, e)
 	}
@@ -425,6 +433,16 @@ func (f *responsesFormat) begin(s *reply.Stream) error {
 func (f *responsesFormat) Event(s *reply.Stream, e answer.Event) error {
 	if err := f.begin(s); err != nil {
 		return err
+	}
+	if e.Progress != nil {
+		if !f.g.Opts.Progress {
+			return nil
+		}
+		t := progressOf(f.g, e)
+		return f.send(s, responseEvent{Type: "response.in_progress", Response: &f.body, Progress: t.Progress, Timings: t.Timings})
+	}
+	if f.g.Opts.Timings {
+		f.timings = e.Timings()
 	}
 	if err := f.cut.Write(s, &e.Piece, f); err != nil || e.End == nil {
 		return err
