@@ -209,6 +209,9 @@ func (s *Set[M]) others(e *entry[M], st State, memory bool) []*entry[M] {
 // was one. The caller holds the lock, which is released meanwhile.
 func (s *Set[M]) evict(e *entry[M], memory bool) bool {
 	for _, o := range s.others(e, Loaded, memory) {
+		if !memory && o.leases == 0 && s.stays(o) > 0 {
+			return false // it is the one that goes, when it has had its time
+		}
 		if o.leases == 0 && s.stays(o) <= 0 {
 			if o.evicted = true; memory { // what is only one too many says nothing of the worth of memory
 				s.level = max(s.level, o.value)
@@ -243,7 +246,11 @@ func (s *Set[M]) yield(e *entry[M], n uint64) (next time.Duration, any bool) {
 			}
 		}
 	}
-	for _, o := range s.others(e, Loaded, n > 0) {
+	all := s.others(e, Loaded, n > 0)
+	if idle := slices.IndexFunc(all, func(o *entry[M]) bool { return o.leases == 0 && !o.leaving }); n == 0 && idle >= 0 {
+		all = all[idle : idle+1] // the others stay
+	}
+	for _, o := range all {
 		if o.leaving {
 			continue
 		}

@@ -48,7 +48,7 @@ func TestEviction(t *testing.T) {
 func TestEvictionByCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &machine{limit: 100}
-		s := newSet(t, Config{Memory: m, Most: 2}, m.spec("dear", 10, 9*time.Second), m.spec("cheap", 10, time.Second), m.spec("new", 10, time.Second))
+		s := newSet(t, Config{Memory: m, Most: 2, Stay: 5 * time.Second}, m.spec("dear", 10, 9*time.Second), m.spec("cheap", 10, time.Second), m.spec("new", 10, time.Second))
 		lease(t, s, "dear").Release()
 		lease(t, s, "cheap").Release()
 		time.Sleep(time.Minute)
@@ -73,6 +73,16 @@ func TestEvictionByCount(t *testing.T) {
 		lease(t, s, "cheap").Release()
 		time.Sleep(time.Minute)
 		want(t, s, "and no other", "dear loaded, cheap loaded, new sleeping")
+		lease(t, s, "new").Release() // cheap goes
+		time.Sleep(time.Second)
+		lease(t, s, "dear").Release()
+		want(t, s, "dear was used last", "dear loaded, cheap sleeping, new loaded")
+		start := time.Now()
+		lease(t, s, "cheap").Release()
+		if took := time.Since(start); took < 5*time.Second { // what is left of them, and one to load
+			t.Errorf("new had %v", took)
+		}
+		want(t, s, "new had its time, and goes all the same", "dear loaded, cheap loaded, new sleeping")
 	})
 }
 
