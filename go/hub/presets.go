@@ -31,10 +31,7 @@ func (h *Hub) Presets(ctx context.Context, r Ref) (string, error) {
 	}
 	path := h.presets(r)
 	if h.c.Offline {
-		if _, err := os.Stat(path); err != nil {
-			return "", nil
-		}
-		return path, nil
+		return h.KeptPresets(r), nil
 	}
 	text, has, err := h.presetsText(ctx, r)
 	if err != nil {
@@ -50,6 +47,15 @@ func (h *Hub) Presets(ctx context.Context, r Ref) (string, error) {
 		return "", diskError(err)
 	}
 	return path, replaceFile(path, text)
+}
+
+// KeptPresets returns the path of the copy of an earlier call; empty: there is none.
+func (h *Hub) KeptPresets(r Ref) string {
+	path := h.presets(r)
+	if _, err := os.Stat(path); r.Kind != HuggingFace || r.File != "" || err != nil {
+		return ""
+	}
+	return path
 }
 
 // presetsText returns the file of presets of a repository, and whether it has one.

@@ -26,7 +26,7 @@ func TestPresets(t *testing.T) {
 	offline := s.cache(h.c.Dir)
 	offline.c.Offline = true
 	path, err := offline.Presets(t.Context(), ref)
-	if path == "" || err != nil {
+	if path == "" || err != nil || h.KeptPresets(ref) != path || h.KeptPresets(Ref{Kind: HuggingFace, Repo: "org/other"}) != "" {
 		t.Errorf("offline: %q, %v", path, err)
 	}
 	if path, err := offline.Presets(t.Context(), Ref{Kind: HuggingFace, Repo: "org/other"}); path != "" || err != nil {

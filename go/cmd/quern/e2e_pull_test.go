@@ -456,7 +456,7 @@ func TestServePresetsOfARepository(t *testing.T) {
 			t.Errorf("%+v", props)
 		}
 	}
-	// A model of the repository that is named by its file is one, and so is one that was downloaded.
+	// A model of the repository that is named by its file is one.
 	if got := serveWith(t, env, "", "-hf", "org/repo", "-hff", "tiny-Q4_K_M.gguf").statuses(); !strings.HasSuffix(got, " loaded") || strings.Contains(got, "short") {
 		t.Errorf("by its file: %s", got)
 	}

@@ -27,10 +27,14 @@ func (f *serveFlags) foreign(cmd *cobra.Command, name string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if _, _, err := h.Named(name); !errors.Is(err, hub.ErrNotFound) {
+	kept := h.KeptPresets(ref)
+	if _, _, err := h.Named(name); kept == "" && !errors.Is(err, hub.ErrNotFound) {
 		return false, nil // a model that is here, or what is wrong with it
 	}
 	path, err := h.Presets(cmd.Context(), ref)
+	if err != nil && kept != "" { // as models are, they are served where their server cannot be asked
+		path, err = kept, nil
+	}
 	if path == "" || err != nil {
 		return false, err
 	}
