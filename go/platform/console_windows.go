@@ -7,12 +7,9 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-const utf8 = 65001
-
-// Start prepares this process: its console, if it has one, takes UTF-8 and the sequences of terminals.
+// Start prepares this process: its console, if it has one, takes the sequences of terminals. Its code page stays: Go reads and
+// writes consoles in UTF-16, and who comes after this program has the page that was there before.
 func Start() {
-	_ = windows.SetConsoleOutputCP(utf8)
-	_ = windows.SetConsoleCP(utf8)
 	for _, f := range []*os.File{os.Stdout, os.Stderr} {
 		var mode uint32
 		if h := windows.Handle(f.Fd()); windows.GetConsoleMode(h, &mode) == nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode/utf8"
 )
 
 // An Input is a source of messages and commands as typed, of one line or several.
@@ -16,6 +17,8 @@ type Input interface {
 
 // A Quieter is an Input of a terminal, which can be kept from showing what is typed while an answer is written.
 type Quieter interface{ Quiet() (restore func()) }
+
+var errEncoding = errors.New("a message is not UTF-8; give UTF-8")
 
 var errLong = fmt.Errorf("a message is longer than %d MiB; give a shorter one", maxMessage>>20)
 
@@ -74,13 +77,14 @@ func text(body string) string {
 type Lines struct {
 	scanner *bufio.Scanner
 	prompt  io.Writer // nil: none
+	begun   bool
 }
 
 // NewLines returns the lines of r. Prompts are written to prompt, unless it is nil.
 func NewLines(r io.Reader, prompt io.Writer) *Lines {
 	s := bufio.NewScanner(r)
 	s.Buffer(nil, maxMessage)
-	return &Lines{s, prompt}
+	return &Lines{scanner: s, prompt: prompt}
 }
 
 func (l *Lines) Read() (string, error) {
@@ -92,7 +96,18 @@ func (l *Lines) Read() (string, error) {
 		if !l.scanner.Scan() {
 			return l.end(typed.String())
 		}
-		typed.WriteString(strings.ToValidUTF8(l.scanner.Text(), "\uFFFD"))
+		line := l.scanner.Text()
+		if !l.begun {
+			line, l.begun = strings.TrimPrefix(line, "\uFEFF"), true // the mark with which editors of Windows begin a file
+		}
+		switch {
+		case utf8.ValidString(line):
+		case l.prompt == nil:
+			return "", errEncoding
+		default: // what a terminal makes of half a character
+			line = strings.ToValidUTF8(line, "\uFFFD")
+		}
+		typed.WriteString(line)
 		if typed.Len() > maxMessage {
 			return "", errLong
 		}

@@ -61,7 +61,9 @@ func TestLines(t *testing.T) {
 		{"one\ntwo\r\n\nthree", []string{"one", "two", "", "three"}, ""},
 		{"one \\\ntwo\nthree\n", []string{"one \\\ntwo", "three"}, ""},
 		{"\"\"\"one\n\n  two\n\"\"\"\nthree\n", []string{"\"\"\"one\n\n  two\n\"\"\"", "three"}, ""},
-		{"\xffa\n", []string{"\uFFFDa"}, ""},
+		{"\xffa\n", nil, "not UTF-8"},
+		{"one\n\xcf\xf0\xe8\xe2\xe5\xf2\nthree", []string{"one"}, "not UTF-8"}, // in code page 1251
+		{"\ufeffone\n\ufefftwo\n", []string{"one", "\ufefftwo"}, ""},
 		{`one \`, []string{`one \`}, ""},
 		{"a\n\"\"\"one\ntwo\n", []string{"a"}, "has no end"},
 		{"a\n" + strings.Repeat("x", maxMessage+1), []string{"a"}, "longer than 16 MiB"},
@@ -82,11 +84,14 @@ func TestLines(t *testing.T) {
 
 func TestLinesAskAPerson(t *testing.T) {
 	var prompts strings.Builder
-	l := NewLines(strings.NewReader("one\\\ntwo\n"), &prompts)
+	l := NewLines(strings.NewReader("one\\\ntwo\n\xffa\n"), &prompts)
 	if _, err := l.Read(); err != nil {
 		t.Fatal(err)
 	}
-	if got := prompts.String(); got != "> . " {
+	if typed, err := l.Read(); typed != "\uFFFDa" || err != nil {
+		t.Errorf("half a character is %q, %v", typed, err)
+	}
+	if got := prompts.String(); got != "> . > " {
 		t.Errorf("got prompts %q", got)
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"io"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unicode/utf16"
 
 	"github.com/quern-llm/quern/go/demo"
 )
@@ -324,4 +326,39 @@ func TestRunWithADocument(t *testing.T) {
 		t.Errorf("with it %q, again %q, without %q", with, again, without)
 	}
 	quern(t, append(args, "--document", bad, "x")...).refused(t, 1, "--document: "+bad+": PDF: not a document that can be read: damaged: no pages are found in it")
+}
+
+// A prompt may be marked as UTF-8 or UTF-16, as editors and shells of Windows do it. One in a code page is refused, from a file and from a
+// pipe: a model would read other letters.
+func TestPromptsSayTheirEncoding(t *testing.T) {
+	dir := t.TempDir()
+	const told = "Once upon a time"
+	wide := func(order binary.AppendByteOrder, mark uint16) string {
+		b := order.AppendUint16(nil, mark)
+		for _, unit := range utf16.Encode([]rune(told)) {
+			b = order.AppendUint16(b, unit)
+		}
+		return string(b)
+	}
+	args := []string{"run", "-m", demo.Name, "--temp", "0", "-n", "16"}
+	want := succeed(t, append(args, "-p", told)...)
+	for _, text := range []string{told, "\ufeff" + told, wide(binary.LittleEndian, 0xfeff), wide(binary.BigEndian, 0xfeff)} {
+		if got := succeed(t, append(args, "-f", writeFile(t, dir, "prompt.txt", text))...); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+		if r := (invocation{args: args, stdin: text}).run(t); r.stdout != want || r.code != 0 {
+			t.Errorf("%q: code %d, %q and %q, want %q", text, r.code, r.stdout, r.stderr, want)
+		}
+	}
+	for text, words := range map[string]string{
+		"\xcf\xf0\xe8\xe2\xe5\xf2": "is not UTF-8; give UTF-8", // code page 1251
+		"\xff\xfea":                "odd number of bytes",
+	} {
+		quern(t, append(args, "-f", writeFile(t, dir, "prompt.txt", text))...).refused(t, 1, "prompt.txt", words)
+		invocation{args: args, stdin: text}.run(t).refused(t, 1, "standard input", words)
+	}
+	r := invocation{args: talk(), stdin: "Once upon a time\n\xcf\xf0\xe8\n"}.run(t)
+	if r.code != 1 || r.stdout != want+"\n" || r.stderr != "quern: a message is not UTF-8; give UTF-8\n" {
+		t.Errorf("code %d, %q and %q", r.code, r.stdout, r.stderr)
+	}
 }

@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"unicode/utf8"
 
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
+
+	"github.com/quern-llm/quern/go/media/document"
 )
 
 // maxText bounds the size of a text read: far above any context, and still harmless.
@@ -41,13 +44,23 @@ func (t *textFlag) read(stdin io.Reader) (string, error) {
 	case prompt:
 		return t.text, nil
 	case file && t.file != "-":
-		return readFile(t.file)
+		text, err := readFile(t.file)
+		return inUTF8(text, t.file, err)
 	case !file && isTerminal(stdin) && t.optional:
 		return "", nil
 	case !file && isTerminal(stdin):
 		return "", usagef("no text; give one with -p \"...\", -f FILE or on standard input")
 	}
-	return readAll(stdin, "standard input")
+	text, err := readAll(stdin, "standard input")
+	return inUTF8(text, "standard input", err)
+}
+
+// inUTF8 refuses a text in another encoding, such as a code page of Windows, of which a model would read other letters.
+func inUTF8(text, name string, err error) (string, error) {
+	if err == nil && !utf8.ValidString(text) {
+		return "", fmt.Errorf("%s is not UTF-8; give UTF-8, or UTF-16 with a byte order mark", name)
+	}
+	return text, err
 }
 
 // typed reports whether the text was given on the command line.
@@ -73,7 +86,11 @@ func readAll(r io.Reader, name string) (string, error) {
 	case len(b) > maxText:
 		return "", fmt.Errorf("%s is longer than %d MiB; give a shorter text", name, maxText>>20)
 	}
-	return string(b), nil
+	text, err := document.Unmarked(b)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", name, err)
+	}
+	return text, nil
 }
 
 // isTerminal reports whether f is a terminal.

@@ -44,6 +44,24 @@ func TestPlainText(t *testing.T) {
 	}
 }
 
+func TestUnmarked(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ data, want, wrong string }{
+		{"", "", ""},
+		{"a\r\nb\xff", "a\r\nb\xff", ""},
+		{"\xef\xbb\xbfgrün\r\n", "grün\r\n", ""},
+		{"\xef\xbb\xbfgr\xfcn", "", "not UTF-8"},
+		{"\xff\xfe=\xd8\x00\xde", "😀", ""},
+		{"\xfe\xff\x00g", "g", ""},
+		{"\xff\xfea", "", "odd number"},
+	} {
+		got, err := Unmarked([]byte(c.data))
+		if got != c.want || (err == nil) != (c.wrong == "") || err != nil && !strings.Contains(err.Error(), c.wrong) {
+			t.Errorf("%q: %q, %v, want %q, %q", c.data, got, err, c.want, c.wrong)
+		}
+	}
+}
+
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ data, kind, want string }{

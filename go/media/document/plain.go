@@ -99,6 +99,17 @@ func decoded(data []byte, charset, otherwise string) (string, error) {
 	return "", damaged("the charset %.40q is not read; %s", charset, wantedText)
 }
 
+// Unmarked returns a text without the mark of its encoding, which editors and shells of Windows begin files with: UTF-16 that has
+// one becomes UTF-8. Bytes without a mark stay as they are.
+func Unmarked(data []byte) (string, error) {
+	for _, mark := range []string{bomUTF8, bomLittle, bomBig} {
+		if bytes.HasPrefix(data, []byte(mark)) {
+			return decoded(data, "", "")
+		}
+	}
+	return string(data), nil
+}
+
 // invalid returns the first byte of a text that is not UTF-8; -1: there is none.
 func invalid(s string) int {
 	for i, r := range s {
