@@ -12,6 +12,7 @@ import (
 	"github.com/quern-llm/quern/go/internal/panics"
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/platform"
 )
 
 // A spill keeps pages of a loop's prefix tree on disk. A goroutine writes those that will soon be evicted, and
@@ -343,9 +344,9 @@ func (s *spill) read(j *job, r *trail) error {
 	if err != nil {
 		return err
 	}
-	start := time.Now()
+	start := platform.Clock()
 	err = s.get(ctx, r, missing, func() bool { return l.isLive(j) })
-	took := time.Since(start)
+	took := platform.Clock() - start
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err == nil && j.ended == nil {
