@@ -17,7 +17,7 @@ import (
 	"github.com/quern-llm/quern/go/internal/usage"
 	"github.com/quern-llm/quern/go/launch"
 	"github.com/quern-llm/quern/go/server"
-	"github.com/quern-llm/quern/go/server/openai"
+	"github.com/quern-llm/quern/go/server/agent"
 	"github.com/quern-llm/quern/go/server/web"
 )
 
@@ -120,7 +120,7 @@ func TestCatalog(t *testing.T) {
 	}
 }
 
-var searching = openai.Web{Search: func(context.Context, string, int) ([]web.Result, error) { return nil, nil }}
+var searching = agent.Web{Search: func(context.Context, string, int) ([]web.Result, error) { return nil, nil }}
 
 func reading(context.Context, web.Page) (string, error) { return "", nil }
 
@@ -136,7 +136,7 @@ func TestNewRefuses(t *testing.T) {
 		{Config{Models: []Model{model}, Address: Address{Hosts: []string{"0.0.0.0"}}, MCP: "{}"}, "--mcp"},
 		{Config{Models: []Model{model}, Address: Address{Hosts: []string{"0.0.0.0"}}, Server: server.Config{Web: searching}}, "--web-search: whoever reaches 0.0.0.0"},
 		{Config{Models: []Model{model}, Access: Access{AllowedHosts: []string{"*"}}, Server: server.Config{Web: searching}}, "--web-search: with --allowed-hosts"},
-		{Config{Models: []Model{model}, Address: Address{Hosts: []string{"0.0.0.0"}}, Server: server.Config{Web: openai.Web{Read: reading}}}, "--web-fetch"},
+		{Config{Models: []Model{model}, Address: Address{Hosts: []string{"0.0.0.0"}}, Server: server.Config{Web: agent.Web{Read: reading}}}, "--web-fetch"},
 		{Config{Models: []Model{model}, Access: Access{Origins: []string{"a b"}}}, "--cors-origins"},
 		{Config{Models: []Model{model}, FineTuning: true}, "--batch-dir"},
 		{Config{Models: []Model{model}, PageDir: "/nonexistent"}, "--path"},

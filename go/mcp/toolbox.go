@@ -194,6 +194,16 @@ func (b *Toolbox) Offers(server string) ([]Offer, bool) {
 	return offers, known
 }
 
+// At returns the URL of a server, empty where it is a program; false: there is none of that name.
+func (b *Toolbox) At(server string) (url string, known bool) {
+	for _, l := range b.links {
+		if l.name == server {
+			return l.server.URL, true
+		}
+	}
+	return "", false
+}
+
 // Call calls a tool with the JSON of its arguments, and returns what it answers, for the
 // model: text, pictures and sounds. That a tool could not do what it was asked for is an
 // answer too: the model may try something else. The error is of the connection.

@@ -28,6 +28,7 @@ import (
 	"github.com/quern-llm/quern/go/diskcache"
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/models"
+	"github.com/quern-llm/quern/go/server/agent"
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/anthropic"
 	"github.com/quern-llm/quern/go/server/ask"
@@ -84,9 +85,9 @@ type Config struct {
 	ToolTime time.Duration     // the most that a call of one takes; 0: 2 minutes
 	Own      llamaserver.Own   // the server's own tools, for /tools; nil: there are none
 	Proxy    bool              // /cors-proxy sends requests on
-	MCP      openai.Tools      // what responses may have called; nil: nothing
-	Web      openai.Web        // what responses have of the web
-	// ToolCalls is the most calls that a response may have made, and ToolResult the most bytes of what one answers that a
+	MCP      agent.Servers     // what answers may have called; nil: nothing
+	Web      agent.Web         // what answers have of the web
+	// ToolCalls is the most calls that an answer may have made, and ToolResult the most bytes of what one answers that a
 	// model is shown; 0: 16 and 64 KiB.
 	ToolCalls, ToolResult int
 	Progress              time.Duration // between lines of the log that say how far a long prompt is; 0: 10 s
@@ -171,8 +172,9 @@ func New(c Config) *Server {
 		s.counted = []func(){c.Device.Count("stored responses", stored.Size), c.Device.Count("streams", s.host.Streams.Size),
 			c.Device.Count("grammars", s.grammarBytes)}
 	}
+	limits := agent.Limits{Calls: c.ToolCalls, Time: c.ToolTime, Result: c.ToolResult}
 	s.openAI = &openai.API{Host: s.host, Stored: stored, Batches: c.Batches, Endpoints: s.batchEndpoints,
-		Tools: c.MCP, Web: c.Web, Limits: openai.ToolLimits{Calls: c.ToolCalls, Time: c.ToolTime, Result: c.ToolResult}}
+		Tools: c.MCP, Web: c.Web, Limits: limits}
 	if c.Tune != nil {
 		s.openAI.Tunable = s.tunable
 		c.Batches.OnUntuned(s.untuned)

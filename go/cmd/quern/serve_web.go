@@ -10,12 +10,12 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/quern-llm/quern/go/server/agent"
 	"github.com/quern-llm/quern/go/server/fetch"
-	"github.com/quern-llm/quern/go/server/openai"
 	"github.com/quern-llm/quern/go/server/web"
 )
 
-// webFlags are what responses may have of the web.
+// webFlags are what answers may have of the web.
 type webFlags struct{ search, api, keyFile, pages string }
 
 func (f *webFlags) define(fs *pflag.FlagSet) {
@@ -32,7 +32,7 @@ const autoAPI = "auto"
 const webKey = "QUERN_WEB_SEARCH_KEY"
 
 // open returns what the flags say.
-func (f *webFlags) open() (w openai.Web, err error) {
+func (f *webFlags) open() (w agent.Web, err error) {
 	fetcher, err := fetch.New(f.pages, "")
 	if err != nil {
 		return w, usagef("--web-fetch: %w", err)

@@ -31,6 +31,7 @@ var layers = []string{
 	"transcribe",
 	"rerank server/ask",
 	"server/answer server/catalog",
+	"server/agent",
 	"server/anthropic server/llamaserver server/ollama server/openai server/openinference",
 	"bench convert repl server server/telemetry verify",
 	"internal/speechtest launch server/internal/fake",

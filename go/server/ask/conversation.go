@@ -32,6 +32,9 @@ func NewConversation() Conversation {
 	return Conversation{generate: Option{On: true}, Toolbox: newToolbox(), Budget: newBudget()}
 }
 
+// CountsPrompts has the prompt only counted.
+func (c *Conversation) CountsPrompts() { c.Counted = true }
+
 func (c *Conversation) Fields() []field.Field {
 	return append([]field.Field{
 		field.Required("messages", sentMessages{&c.Messages, &c.Sent}, "The conversation so far."),

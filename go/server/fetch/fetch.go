@@ -25,6 +25,7 @@ import (
 // Limits of a file that is fetched.
 const (
 	MaxBytes     = 20 << 20
+	MaxURL       = 8 << 10 // bytes
 	maxTime      = 10 * time.Second
 	maxRedirects = 3
 )
@@ -186,7 +187,7 @@ type File struct {
 // Fetch returns the file of a URL: a picture or a sound, or with documents anything that may be one. Errors are for who asked:
 // they do not tell what else is there.
 func (f *Fetcher) Fetch(ctx context.Context, address string, documents bool) (*File, error) {
-	if len(address) > 8<<10 {
+	if len(address) > MaxURL {
 		return nil, errors.New("a URL of more than 8 KiB")
 	}
 	if rest, ok := cutScheme(address, "file://"); ok {

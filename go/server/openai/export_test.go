@@ -9,8 +9,6 @@ import (
 )
 
 // What tests call.
-var Seal = seal
-
 type (
 	CustomText = customText
 	Response   = response
@@ -24,12 +22,4 @@ func Converse(ctx context.Context, stored *history.Store, body []byte, m *ask.Mo
 	}
 	_, err := q.Source(ctx, m)
 	return &q.Conversation, err
-}
-
-// Cited returns what a text names of pages, by their URLs and titles.
-func Cited(pages map[string]string, text string) (all []string) {
-	for _, c := range citable(pages).cited(text) {
-		all = append(all, c.Title+" "+string([]rune(text)[c.Start:c.End]))
-	}
-	return all
 }

@@ -7,12 +7,12 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/rs/zerolog"
 
 	"github.com/quern-llm/quern/go/chat"
-	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/server/agent"
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
@@ -50,12 +50,9 @@ type responsesQuery struct {
 	approved []mcpItem       // calls to make before the model begins
 	fresh    *responsesQuery // as it was before its prompt was made
 
-	limits   ToolLimits
-	maxCalls int         // of tools of the server, -1: those of the limits
-	calls    int         // that were made
-	memory   *mem.Budget // of what they take; nil: it is not counted
-	pages    citable     // that the model has been shown
-	log      func(it calledItem, took time.Duration, err error)
+	limits   agent.Limits
+	maxCalls int            // of tools of the server, -1: those of the limits
+	log      zerolog.Logger // of calls
 }
 
 func (s *API) newResponsesQuery(m *ask.Model) *responsesQuery {
@@ -63,14 +60,8 @@ func (s *API) newResponsesQuery(m *ask.Model) *responsesQuery {
 		truncation: "disabled"}
 	q.offered.to, q.text.form = &q.Tools, &q.Form
 	q.offered.mcp, q.offered.web, q.limits, q.maxCalls = s.Tools, s.Web, s.Limits, -1
-	q.memory = m.Memory
-	q.log = func(it calledItem, took time.Duration, err error) {
-		tool, server := it.named()
-		e := s.Host.Log.Info().Str("tool", tool)
-		if server != "" {
-			e = e.Str("mcp_server", server)
-		}
-		e.Dur("took_ms", took).Err(err).Msg("called a tool")
+	if s.Host != nil {
+		q.log = s.Host.Log
 	}
 	return ask.Filled(m, q)
 }
@@ -143,7 +134,7 @@ func (c choiceOf) Take(r *field.Reader) error {
 	}
 	*c.shown = slices.Clone(v)
 	if c.tools.chosenWeb(v) {
-		c.to.Mode, c.to.Names = "required", []string{searchName}
+		c.to.Mode, c.to.Names = "required", []string{agent.SearchName}
 		return nil
 	}
 	return c.to.Take(field.NewReader(v))

@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/quern-llm/quern/go/generate"
 
+	"github.com/quern-llm/quern/go/server/agent"
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/history"
 	"github.com/quern-llm/quern/go/server/reply"
@@ -164,9 +164,8 @@ type responseEvent struct {
 // responsesFormat writes the answers of /v1/responses.
 type responsesFormat struct {
 	q      *responsesQuery
-	mu     sync.Mutex         // of changes of g, which others may cancel
-	g      *answer.Generation // the pass of the model
-	first  response           // as it began
+	loop   agent.Loop // of the passes of the model
+	first  response   // as it began
 	body   response
 	begun  bool
 	log    *reply.Log // in place of a stream; nil: there is one
@@ -179,14 +178,10 @@ type responsesFormat struct {
 
 	timings *answer.Timings // so far, for the events that come of one of the pass; nil: they are not asked for
 
-	pending   []pendingCall // of the pass
-	grown     int           // bytes of results since it
-	handsOver bool          // the client is to answer: a function that it calls, or a call that needs its approval
-	limited   bool          // a limit has cut the output off
+	open map[*agent.Call]pendingCall // that are to be made
 }
 
 func (q *responsesQuery) Format(g *answer.Generation) answer.Format {
-	g.Keeps = true
 	given := func(s string) *string {
 		if s == "" {
 			return nil
@@ -217,7 +212,10 @@ func (q *responsesQuery) Format(g *answer.Generation) answer.Format {
 		n := q.MaxTokens // a pointer into the query would keep all of it
 		r.MaxTokens = &n
 	}
-	return &responsesFormat{q: q, g: g, first: r, body: r}
+	f := &responsesFormat{q: q, first: r, body: r,
+		loop: agent.Loop{Limits: q.limits, Most: q.mostCalls(), Tokens: q.MaxTokens, Log: q.log}}
+	f.loop.Begin(g, responseCalls{f}, true)
+	return f
 }
 
 func (f *responsesFormat) Whole(answers []answer.Answer) any {
@@ -242,7 +240,7 @@ func (f *responsesFormat) Whole(answers []answer.Answer) any {
 		}
 	}
 	f.count(&got.Ending, answer.Event{Seq: got.Seq, Usage: got.Usage})
-	if !f.goesOn() {
+	if !f.loop.GoesOn() {
 		_ = f.complete(nil)
 	}
 	return &f.body // which further passes add to
@@ -258,7 +256,7 @@ func (f *responsesFormat) newItemID(b *answer.Block) string {
 			return "mcpr_" + answer.NewID()
 		} else if f.tool(b).server != nil {
 			return "mcp_" + answer.NewID()
-		} else if f.tool(b).web != nil {
+		} else if f.tool(b).served != nil {
 			return "ws_" + answer.NewID()
 		}
 		return "fc_" + answer.NewID()
@@ -268,7 +266,7 @@ func (f *responsesFormat) newItemID(b *answer.Block) string {
 
 // probs are the log-probabilities of tokens of text; without any, none were asked for.
 func (f *responsesFormat) probs(tokens []generate.Token) *answer.Probs {
-	p := f.g.Probs(tokens)
+	p := f.loop.Generation().Probs(tokens)
 	return &p
 }
 
@@ -307,7 +305,7 @@ func (f *responsesFormat) item(b *answer.Block, id, status string) outputItem {
 			it.Content = append([]outputPart{}, parts...)
 		}
 		if status != statusInProgress && slices.Contains(f.q.include, includeSealed) {
-			sealed := seal(text)
+			sealed := answer.Seal(text)
 			it.Encrypted = &sealed
 		}
 	case answer.CallBlock:
@@ -336,7 +334,7 @@ func (f *responsesFormat) tool(b *answer.Block) responseTool {
 
 // keep adds an item to the output.
 func (f *responsesFormat) keep(it outputItem) {
-	f.handsOver = f.handsOver || it.CallID != ""
+	f.loop.HandsOver = f.loop.HandsOver || it.CallID != ""
 	if raw, err := reply.Encode(it); err == nil {
 		f.body.Output = append(f.body.Output, history.Item{ID: it.ID, Raw: raw})
 	}
@@ -352,7 +350,7 @@ func statusAt(e *answer.Ending) string {
 
 // count counts a pass of the model that has ended.
 func (f *responsesFormat) count(end *answer.Ending, e answer.Event) {
-	f.limited = statusAt(end) == statusIncomplete
+	f.loop.Ended(end, e.Usage.Generated)
 	u := &responseUsage{}
 	if f.body.Usage != nil {
 		*u = *f.body.Usage
@@ -362,14 +360,14 @@ func (f *responsesFormat) count(end *answer.Ending, e answer.Event) {
 	u.Total = u.Input + u.Output
 	u.InputDetails.Cached += e.Usage.CachedTokens
 	u.OutputDetails.Reasoning += end.Thought
-	u.InputDetails.Pictures, u.InputDetails.Sounds = f.g.Used.Pictures, f.g.Used.Sounds
+	u.InputDetails.Pictures, u.InputDetails.Sounds = f.loop.Generation().Used.Pictures, f.loop.Generation().Used.Sounds
 	f.body.Usage = u
 }
 
 // complete sets how the response ended, stores it, and sends the last event.
 func (f *responsesFormat) complete(s *reply.Stream) error {
 	f.body.Status = statusCompleted
-	if f.limited {
+	if f.loop.Limited {
 		f.body.Status, f.body.Incomplete = statusIncomplete, &responseIncomplete{"max_output_tokens"}
 	}
 	now := time.Now().Unix()
@@ -408,7 +406,7 @@ func (f *responsesFormat) send(s *reply.Stream, e responseEvent) error {
 		return s.Named(e.Type, e)
 	}
 	body, err := reply.Encode(e)
-	if err == nil && !f.g.Ledger.Hold(len(body)) {
+	if err == nil && !f.loop.Generation().Ledger.Hold(len(body)) {
 		err = answer.ErrAnswers
 	}
 	f.log.Add(e.Type, body)
@@ -435,13 +433,13 @@ func (f *responsesFormat) Event(s *reply.Stream, e answer.Event) error {
 		return err
 	}
 	if e.Progress != nil {
-		if !f.g.Opts.Progress {
+		if !f.loop.Generation().Opts.Progress {
 			return nil
 		}
-		t := progressOf(f.g, e)
+		t := progressOf(f.loop.Generation(), e)
 		return f.send(s, responseEvent{Type: "response.in_progress", Response: &f.body, Progress: t.Progress, Timings: t.Timings})
 	}
-	if f.g.Opts.Timings {
+	if f.loop.Generation().Opts.Timings {
 		f.timings = e.Timings()
 	}
 	if err := f.cut.Write(s, &e.Piece, f); err != nil || e.End == nil {
@@ -450,7 +448,7 @@ func (f *responsesFormat) Event(s *reply.Stream, e answer.Event) error {
 	if err := f.cut.End(s, e.End, f); err != nil {
 		return err
 	}
-	if f.count(e.End, e); f.goesOn() {
+	if f.count(e.End, e); f.loop.GoesOn() {
 		return nil
 	}
 	return f.complete(s)
@@ -478,7 +476,7 @@ func (f *responsesFormat) kinds() (text, part string) {
 		return "output_text", "content_part"
 	case f.block.Kind == answer.CallBlock && f.tool(f.block).custom:
 		return "custom_tool_call_input", ""
-	case f.asks(f.block), f.block.Kind == answer.CallBlock && f.tool(f.block).web != nil:
+	case f.asks(f.block), f.block.Kind == answer.CallBlock && f.tool(f.block).served != nil && f.tool(f.block).server == nil:
 		return "", "" // it is sent whole
 	case f.block.Kind == answer.CallBlock && f.tool(f.block).server != nil:
 		return "mcp_call_arguments", ""

@@ -1,7 +1,6 @@
 package openai
 
 import (
-	"encoding/base64"
 	"fmt"
 	"slices"
 	"strings"
@@ -295,25 +294,14 @@ func itemParts(v jsontext.Value) ([]chat.Part, error) {
 	return parts, err
 }
 
-// sealed begins the encrypted_content of reasoning that this server wrote. It is not
-// secret: it has a name of its own because other servers' cannot be read.
-const sealed = "quern:"
-
-// seal returns thoughts in the form in which clients without a store send them back.
-func seal(thoughts string) string {
-	return sealed + base64.StdEncoding.EncodeToString([]byte(thoughts))
-}
-
 // thoughts returns the texts of an item of reasoning: in full, or else as its summary.
 func (it *responseItem) thoughts() ([]chat.Part, error) {
 	parts, err := itemParts(it.Content)
 	if err != nil {
 		return nil, field.Within("content", err)
 	}
-	if own, ok := strings.CutPrefix(it.Encrypted, sealed); ok && len(parts) == 0 {
-		if b, err := base64.StdEncoding.DecodeString(own); err == nil {
-			return chat.Texts(string(b)), nil
-		}
+	if own, ok := answer.Unseal(it.Encrypted); ok && len(parts) == 0 {
+		return chat.Texts(own), nil
 	}
 	if len(parts) > 0 {
 		return parts, nil

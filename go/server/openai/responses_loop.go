@@ -1,19 +1,24 @@
 package openai
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"slices"
-	"time"
 
-	"github.com/quern-llm/quern/go/engine"
-	"github.com/quern-llm/quern/go/internal/panics"
+	"github.com/quern-llm/quern/go/server/agent"
 	"github.com/quern-llm/quern/go/server/answer"
-	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/history"
 	"github.com/quern-llm/quern/go/server/reply"
 )
+
+// A calledItem is the item of the output for a call that the server makes.
+type calledItem interface {
+	about() (id, kind, status string)
+	// waits takes how the model has written the call, and reports whether it is to be made now.
+	waits(status string) bool
+	// call is what is made, and take takes what came of it.
+	call() *agent.Call
+	take()
+}
 
 // A pendingCall is a call of a tool of the server that the model has written.
 type pendingCall struct {
@@ -24,15 +29,15 @@ type pendingCall struct {
 // calledOf returns the item of a block that calls a tool of the server, nil for other blocks.
 func (f *responsesFormat) calledOf(b *answer.Block, id string) calledItem {
 	tool := f.q.offered.names[b.Name]
-	if b.Kind != answer.CallBlock || !tool.served() {
+	if b.Kind != answer.CallBlock || tool.served == nil {
 		return nil
 	}
 	text := b.Text.String()
-	if tool.web != nil {
-		return f.newWebItem(id, tool, text)
+	if tool.server == nil {
+		return f.newWebItem(id, tool.served, text)
 	}
 	it := &mcpItem{ID: id, Type: "mcp_call", Status: statusInProgress, Label: tool.namespace, Name: tool.name,
-		Arguments: &text}
+		Arguments: &text, made: &agent.Call{Tool: tool.served, Args: text}}
 	if f.asks(b) {
 		it.Type, it.Status = "mcp_approval_request", ""
 	}
@@ -49,11 +54,20 @@ func (f *responsesFormat) asks(b *answer.Block) bool {
 func (f *responsesFormat) written(s *reply.Stream, it calledItem, status string) error {
 	at := len(f.body.Output)
 	if it.waits(status) {
-		f.pending = append(f.pending, pendingCall{at, it})
-		return f.place(at, it)
+		return f.opened(at, it)
 	}
-	f.handsOver = f.handsOver || status == statusCompleted // it needs an approval
+	f.loop.HandsOver = f.loop.HandsOver || status == statusCompleted // it needs an approval
 	return f.done(s, at, it)
+}
+
+// opened takes an item whose call is to be made.
+func (f *responsesFormat) opened(at int, it calledItem) error {
+	if f.open == nil {
+		f.open = map[*agent.Call]pendingCall{}
+	}
+	f.open[it.call()] = pendingCall{at, it}
+	f.loop.Written(it.call())
+	return f.place(at, it)
 }
 
 // place puts an item into the output, in place of what is there.
@@ -119,90 +133,50 @@ func (f *responsesFormat) opens(s *reply.Stream) error {
 		if err := f.about(s, at, it, "mcp_call.in_progress"); err != nil {
 			return err
 		}
-		if err := f.place(at, it); err != nil {
+		if err := f.opened(at, it); err != nil {
 			return err
 		}
-		f.pending = append(f.pending, pendingCall{at, it})
 	}
 	f.q.approved = nil
 	return nil
 }
 
-// goesOn reports whether a pass of the model has calls that the server makes.
-func (f *responsesFormat) goesOn() bool { return len(f.pending) > 0 }
-
 // Next makes the calls that the input approved, or those of a pass of the model, and starts the one that goes on. There is
 // none if the client is to answer first: functions of its own, or a call that needs its approval.
 func (f *responsesFormat) Next(ctx context.Context, s *reply.Stream) (*answer.Generation, error) {
-	if until := f.g.Opts.Until; !until.IsZero() {
-		limited, cancel := context.WithDeadlineCause(ctx, until, engine.ErrDeadline)
-		defer cancel()
-		ctx = limited
-	}
 	first := len(f.q.approved) > 0
 	if first {
 		if err := f.opens(s); err != nil {
 			return nil, err
 		}
 	}
-	if !f.goesOn() {
-		return nil, nil
-	}
-	barred := !first && f.q.calls >= f.q.mostCalls() // the model was offered none, and calls some: it must not go on so
-	pending := f.pending
-	f.pending = nil
-	for i := range pending {
-		p := &pending[i]
-		if _, kind, status := p.item.about(); status == statusSearching {
-			if err := f.about(s, p.at, p.item, kind+"."+status); err != nil {
-				return nil, err
-			}
-		}
-		err := f.waits(ctx, s, func() error {
-			err := f.q.run(ctx, p.item)
-			if err == nil {
-				f.fit(ctx, p, len(pending)-i, first)
-			}
-			return err
-		})
-		if errors.Is(err, reply.ErrCancelled) {
-			return nil, cmp.Or(f.unanswered(s, pending[i:]), err)
-		}
-		if err == nil {
-			err = f.answered(s, p)
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	left := f.left()
-	f.limited = f.limited || left == 0 && !f.handsOver
-	if f.handsOver || f.limited || barred {
-		return nil, f.complete(s)
-	}
-	if late(ctx) {
-		return nil, engine.ErrDeadline
-	}
-	q, err := f.following(first)
-	if err != nil {
-		return nil, err
-	}
-	g, err := f.g.Request.Again(ctx, f.g, q, q.length())
-	if err != nil {
-		return nil, err
-	}
-	g.Keeps = true
-	f.mu.Lock()
-	f.g, f.grown = g, 0
-	f.mu.Unlock()
-	if ctx.Err() != nil && !late(ctx) { // meanwhile
-		g.Cancel()
-	}
-	return g, nil
+	return f.loop.Next(ctx, s, first)
 }
 
-// answered ends the item of a call.
-func (f *responsesFormat) answered(s *reply.Stream, p *pendingCall) error {
+// Acted reports whether a call was made.
+func (f *responsesFormat) Acted() bool { return f.loop.Acted() }
+
+// responseCalls are the calls of a response, as its loop is told of them.
+type responseCalls struct{ *responsesFormat }
+
+func (f responseCalls) Making(s *reply.Stream, c *agent.Call) error {
+	p := f.open[c]
+	if _, kind, status := p.item.about(); status == statusSearching {
+		return f.about(s, p.at, p.item, kind+"."+status)
+	}
+	return nil
+}
+
+func (f responseCalls) Place(c *agent.Call) error {
+	p := f.open[c]
+	p.item.take()
+	return f.place(p.at, p.item)
+}
+
+func (f responseCalls) Made(s *reply.Stream, c *agent.Call) error {
+	p := f.open[c]
+	delete(f.open, c)
+	p.item.take()
 	if _, kind, status := p.item.about(); kind == "mcp_call" || status == statusCompleted { // others have no event
 		if err := f.about(s, p.at, p.item, kind+"."+status); err != nil {
 			return err
@@ -211,34 +185,14 @@ func (f *responsesFormat) answered(s *reply.Stream, p *pendingCall) error {
 	return f.done(s, p.at, p.item)
 }
 
-// unanswered ends the items of calls whose response was cancelled: of the first, which was being made, and of those after it.
-func (f *responsesFormat) unanswered(s *reply.Stream, calls []pendingCall) error {
-	why := "the response was cancelled before it answered"
-	for i := range calls {
-		calls[i].item.fail(why)
-		if err := f.answered(s, &calls[i]); err != nil {
-			return err
-		}
-		why = "not called: the response was cancelled"
-	}
-	return nil
-}
+func (f responseCalls) Complete(s *reply.Stream) error { return f.complete(s) }
 
-// left is how many tokens the model may still generate, -1: any number.
-func (f *responsesFormat) left() int {
-	if f.body.MaxTokens == nil {
-		return -1
+// Following is the query of the next pass of the model, after the output so far.
+func (f responseCalls) Following(tokens int, first bool) (agent.Query, error) {
+	q := f.q.again(tokens, first)
+	if f.loop.Spent() {
+		q.withoutServers()
 	}
-	left := *f.body.MaxTokens
-	if u := f.body.Usage; u != nil {
-		left -= u.Output
-	}
-	return max(left, 0)
-}
-
-// following is the query of the next pass of the model, after the output so far.
-func (f *responsesFormat) following(first bool) (*responsesQuery, error) {
-	q := f.q.again(f.left(), first)
 	for _, v := range f.body.Output {
 		item, err := readItem(v.Raw)
 		if err != nil {
@@ -251,64 +205,22 @@ func (f *responsesFormat) following(first bool) (*responsesQuery, error) {
 	return q, nil
 }
 
-// Acted reports whether a call was made.
-func (f *responsesFormat) Acted() bool { return f.q.calls > 0 }
-
-// waits runs a call, and keeps a stream alive meanwhile.
-func (f *responsesFormat) waits(ctx context.Context, s *reply.Stream, unsafe func() error) error {
-	run := func() error { return panics.Catch(unsafe) } // it is not always on a goroutine that others guard
-	if s == nil {
-		return run()
-	}
-	if s.Flush() != nil { // what the client waits for
-		return reply.ErrGone
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- run() }()
-	var silence <-chan time.Time
-	if quiet := f.g.Request.Quiet(f.g.Opts); quiet > 0 {
-		timer := time.NewTicker(quiet)
-		defer timer.Stop()
-		silence = timer.C
-	}
-	var gone error
-	for {
-		select {
-		case err := <-ended:
-			if gone != nil {
-				err = gone
-			}
-			if ctx.Err() != nil && !late(ctx) {
-				err = ask.Ended(ctx)
-			}
-			return err
-		case <-silence:
-			if gone == nil && (f.g.Request.Route.Speaks().Ping(s) != nil || s.Flush() != nil) {
-				gone = reply.ErrGone // the context ends with the connection, and the call with that
-			}
-		}
-	}
-}
-
 // again is the query of the next pass of the model, which may generate so many tokens, -1: any number. After the first a
-// call that was required has been made. The calls of a response are counted together.
+// call that was required has been made.
 func (q *responsesQuery) again(tokens int, first bool) *responsesQuery {
 	next := *q.fresh
-	next.fresh, next.calls, next.pages, next.items = q.fresh, q.calls, q.pages, slices.Clone(q.fresh.items)
+	next.fresh, next.items = q.fresh, slices.Clone(q.fresh.items)
 	if tokens >= 0 {
 		next.MaxTokens = tokens
 	}
 	if next.Choice.Mode == "required" && !first {
 		next.Choice.Mode = "auto"
 	}
-	if q.calls >= q.mostCalls() {
-		next.withoutServers()
-	}
 	return &next
 }
 
-// length is how many bytes the prompt is made of, about.
-func (q *responsesQuery) length() int {
+// Length is how many bytes the prompt is made of, about.
+func (q *responsesQuery) Length() int {
 	n := len(q.instructions) + len(q.offered.raw)
 	for i := range q.items {
 		n += len(q.items[i].raw)
@@ -325,7 +237,7 @@ func (q *responsesQuery) length() int {
 func (q *responsesQuery) withoutServers() {
 	names := []string{}
 	for name, t := range q.offered.names {
-		if !t.served() && (q.Choice.Names == nil ||
+		if t.served == nil && (q.Choice.Names == nil ||
 			slices.ContainsFunc(q.Choice.Names, func(n string) bool { return q.offered.full(n) == name })) {
 			names = append(names, name)
 		}
@@ -334,4 +246,12 @@ func (q *responsesQuery) withoutServers() {
 	if q.Choice.Names = names; len(names) == 0 {
 		q.Choice.Mode, q.Choice.Names = "none", nil
 	}
+}
+
+// mostCalls is how many calls the response may have.
+func (q *responsesQuery) mostCalls() int {
+	if q.maxCalls < 0 {
+		return q.limits.Calls
+	}
+	return min(q.maxCalls, q.limits.Calls)
 }

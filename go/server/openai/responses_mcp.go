@@ -2,28 +2,20 @@ package openai
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/mcp"
+	"github.com/quern-llm/quern/go/server/agent"
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
-
-// Tools are those of MCP servers, which responses call for clients that ask for it.
-type Tools interface {
-	// Offers returns the tools of an MCP server; false: there is none of that name.
-	Offers(server string) ([]mcp.Offer, bool)
-	// Answer returns what a tool answers to the JSON of its arguments, of bounded length, and whether it failed. The error
-	// is of the connection.
-	Answer(ctx context.Context, key, arguments string) (content chat.Content, failed bool, err error)
-}
 
 // An mcpServer is a tool of the type mcp: an MCP server whose tools the model calls, and the server for it.
 type mcpServer struct {
@@ -171,7 +163,8 @@ func (l *responseTools) addServer(v jsontext.Value) error {
 			continue
 		}
 		flat := ask.FlatName(s.label, o.Name)
-		t, err := ask.NewTool(flat, o.Description, jsontext.Value(o.Schema), false)
+		tool := agent.Remote(l.mcp, s.label, o)
+		t, err := tool.Function(flat, false)
 		if err == nil {
 			err = l.to.Add(t)
 		}
@@ -179,7 +172,7 @@ func (l *responseTools) addServer(v jsontext.Value) error {
 			return fmt.Errorf("the tool %s of %s: %w", field.Quote(o.Name), field.Quote(s.label), err)
 		}
 		s.offers = append(s.offers, *o)
-		l.names[flat] = responseTool{namespace: s.label, name: o.Name, server: s, offer: o}
+		l.names[flat] = responseTool{namespace: s.label, name: o.Name, server: s, offer: o, served: tool}
 	}
 	return nil
 }
@@ -206,6 +199,8 @@ type mcpItem struct {
 	Approval  *string    `json:"approval_request_id,omitzero"`
 	Output    *string    `json:"output,omitzero"`
 	Error     *mcpError  `json:"error,omitzero"`
+
+	made *agent.Call
 }
 
 type (
@@ -248,19 +243,8 @@ func (s *mcpServer) listItem() mcpItem {
 // codeInternal is JSON-RPC's code of errors that have no other.
 const codeInternal = -32603
 
-// fail ends a call that has no answer.
-func (it *mcpItem) fail(why string) {
-	it.Status, it.Output = statusFailed, nil
-	it.Error = &mcpError{Type: "mcp_protocol_error", Code: codeInternal, Message: why}
-}
-
 func (it *mcpItem) about() (id, kind, status string) { return it.ID, it.Type, it.Status }
-func (it *mcpItem) named() (tool, server string)     { return it.Name, it.Label }
-
-// lost is what the model is told where the connection fails: what the server says of that, or wrote last, is the operator's.
-func (it *mcpItem) lost() string {
-	return "the MCP server cannot be reached, or has ended the connection"
-}
+func (it *mcpItem) call() *agent.Call                { return it.made }
 
 func (it *mcpItem) waits(status string) bool {
 	if it.Type == "mcp_call" && status != statusCompleted {
@@ -269,34 +253,16 @@ func (it *mcpItem) waits(status string) bool {
 	return it.Type == "mcp_call" && status == statusCompleted
 }
 
-func (it *mcpItem) offered(q *responsesQuery) bool {
-	tool := q.offered.names[ask.FlatName(it.Label, it.Name)]
-	return tool.offer != nil && tool.server.label == it.Label
-}
-
-func (it *mcpItem) call(ctx context.Context, q *responsesQuery) (text string, failed bool, err error) {
-	key := q.offered.names[ask.FlatName(it.Label, it.Name)].offer.Key
-	content, failed, err := q.offered.mcp.Answer(ctx, key, *it.Arguments)
-	return content.Named(), failed, err
-}
-
-func (it *mcpItem) ends(text string, failed bool) {
-	it.Status, it.Output = statusCompleted, &text
-	if failed {
-		it.Status, it.Output = statusFailed, nil
-		it.Error = &mcpError{Type: "mcp_tool_execution_error", Content: []outputPart{{Type: "text", Text: text}}}
+func (it *mcpItem) take() {
+	it.Status, it.Output, it.Error = statusFailed, nil, nil
+	switch it.made.Why {
+	case agent.Answered:
+		it.Status, it.Output = statusCompleted, &it.made.Told
+	case agent.Failed:
+		it.Error = &mcpError{Type: "mcp_tool_execution_error", Content: []outputPart{{Type: "text", Text: it.made.Told}}}
+	default:
+		it.Error = &mcpError{Type: "mcp_protocol_error", Code: codeInternal, Message: strings.TrimPrefix(it.made.Told, "error: ")}
 	}
-}
-
-// told returns the text of an item that the model is told, nil: there is none but a short one of the server's own.
-func (it *mcpItem) told() *string {
-	switch {
-	case it.Output != nil:
-		return it.Output
-	case it.Error != nil && len(it.Error.Content) > 0:
-		return &it.Error.Content[0].Text
-	}
-	return nil
 }
 
 // load reads the conversation: what is stored of it, and what is given.
@@ -390,7 +356,7 @@ func (q *responsesQuery) prepare() error {
 		}
 		asked := *find(q.items, "mcp_approval_request", it.ApprovalID)
 		q.approved = append(q.approved, mcpItem{ID: "mcp_" + answer.NewID(), Type: "mcp_call", Status: statusInProgress,
-			Label: asked.Label, Name: asked.Name, Arguments: &asked.Arguments, Approval: &asked.ID})
+			Label: asked.Label, Name: asked.Name, Arguments: &asked.Arguments, Approval: &asked.ID, made: q.approvedCall(&asked)})
 	}
 	for _, s := range q.offered.servers {
 		if !slices.ContainsFunc(q.items, func(it responseItem) bool { return it.Type == "mcp_list_tools" && it.Label == s.label }) {
@@ -401,6 +367,15 @@ func (q *responsesQuery) prepare() error {
 		q.withoutServers()
 	}
 	return nil
+}
+
+// approvedCall is the call that an item asked an approval for.
+func (q *responsesQuery) approvedCall(asked *responseItem) *agent.Call {
+	tool := q.offered.names[ask.FlatName(asked.Label, asked.Name)]
+	if tool.server == nil || tool.server.label != asked.Label {
+		return agent.Unmade(asked.Label, asked.Name, asked.Arguments)
+	}
+	return &agent.Call{Tool: tool.served, Args: asked.Arguments}
 }
 
 // converse adds items to a conversation. A call that needed an approval is there once that has been decided, with what came

@@ -2,133 +2,32 @@ package openai_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/gin-gonic/gin"
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/quern-llm/quern/go/chat"
-	"github.com/quern-llm/quern/go/mcp"
 	"github.com/quern-llm/quern/go/scripted"
 	"github.com/quern-llm/quern/go/server"
+	"github.com/quern-llm/quern/go/server/agent"
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/batch"
 	"github.com/quern-llm/quern/go/server/fetch"
 	"github.com/quern-llm/quern/go/server/internal/fake"
-	"github.com/quern-llm/quern/go/server/openai"
 	"github.com/quern-llm/quern/go/server/quota"
 )
 
-// A door is an MCP server, with what was done to it.
-type door struct {
-	web            *httptest.Server
-	greeted, ended atomic.Int32
-	waiting        chan struct{}
-	closing        chan struct{}
-	once           sync.Once
-}
-
-// shut ends the server, as a crash would.
-func (d *door) shut() {
-	d.once.Do(func() {
-		close(d.closing)
-		d.web.CloseClientConnections()
-		d.web.Close()
-	})
-}
-
-// awaits waits until a call waits at the door.
-func (d *door) awaits(t *testing.T) {
-	t.Helper()
-	select {
-	case <-d.waiting:
-	case <-time.After(time.Minute):
-		t.Fatal("nobody waits at the door")
-	}
-}
-
-// A guest is the door's toolbox, which counts the calls that end because their context does.
-type guest struct {
-	*mcp.Toolbox
-	d *door
-}
-
-func (g guest) Answer(ctx context.Context, key, arguments string) (chat.Content, bool, error) {
-	content, failed, err := g.Toolbox.Answer(ctx, key, arguments)
-	if ctx.Err() != nil {
-		g.d.ended.Add(1)
-	}
-	return content, failed, err
-}
-
-const doorKey = "a-secret-of-the-operator"
-
-func openDoor(t *testing.T) (*door, guest) {
-	t.Helper()
-	d := &door{waiting: make(chan struct{}, 8), closing: make(chan struct{})}
-	s := sdk.NewServer(&sdk.Implementation{Name: "door", Version: "1"}, nil)
-	type who struct {
-		Name string `json:"name"`
-	}
-	greet := func(_ context.Context, _ *sdk.CallToolRequest, in who) (*sdk.CallToolResult, any, error) {
-		d.greeted.Add(1)
-		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "Hello " + in.Name}}}, nil, nil
-	}
-	sdk.AddTool(s, &sdk.Tool{Name: "greet", Description: "Greets somebody"}, greet)
-	sdk.AddTool(s, &sdk.Tool{Name: "look", Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true}}, greet)
-	sdk.AddTool(s, &sdk.Tool{Name: "jam"}, func(context.Context, *sdk.CallToolRequest, who) (*sdk.CallToolResult, any, error) {
-		return nil, nil, errors.New("the door is jammed")
-	})
-	sdk.AddTool(s, &sdk.Tool{Name: "long"}, func(context.Context, *sdk.CallToolRequest, who) (*sdk.CallToolResult, any, error) {
-		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: strings.Repeat("é", 5000)}}}, nil, nil
-	})
-	sdk.AddTool(s, &sdk.Tool{Name: "wait"}, func(ctx context.Context, _ *sdk.CallToolRequest, _ who) (*sdk.CallToolResult, any, error) {
-		d.waiting <- struct{}{}
-		select {
-		case <-ctx.Done():
-		case <-d.closing:
-		}
-		return nil, nil, errors.New("nobody came")
-	})
-	handler := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, nil)
-	d.web = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Authorization") != "Bearer "+doorKey {
-			http.Error(w, "no key", http.StatusUnauthorized)
-			return
-		}
-		handler.ServeHTTP(w, r)
-	}))
-	box, err := mcp.Open(t.Context(), map[string]mcp.Server{"door": {URL: d.web.URL,
-		Headers: map[string]string{"Authorization": "Bearer " + doorKey}}}, "1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		d.shut()
-		_ = box.Close()
-	})
-	return d, guest{box, d}
-}
-
-// toolCall is a call as the model writes it.
-func toolCall(name, arguments string) string {
-	return "<tool_call>\n{\"name\": \"" + name + "\", \"arguments\": " + arguments + "}\n</tool_call>"
-}
-
-// agent serves a model that calls the tool that it is told, and then says what it answered.
-func agent(t *testing.T, box openai.Tools, c server.Config) *fake.Site {
+// agentSite serves a model that calls the tool that it is told, and then says what it answered.
+func agentSite(t *testing.T, box agent.Servers, c server.Config) *fake.Site {
 	t.Helper()
 	says := scripted.Model{Template: fake.ChatML, Controls: []string{"<|im_start|>", "<|im_end|>"}}
-	call := func(name string) string { return toolCall(name, `{"name": "Ann"}`) }
+	call := func(name string) string { return fake.ToolCall(name, `{"name": "Ann"}`) }
 	says.Scripts = append(says.Scripts,
 		scripted.Script{When: "messages[-1].role == 'tool' and messages[0].content == 'again' and tools", Text: call("door__greet")},
 		scripted.Script{When: "messages[-1].role == 'tool'", Text: "So it is done."},
@@ -218,8 +117,8 @@ func streamed[R any](t *testing.T, s *fake.Site, body string) (kinds []string, l
 // The server calls what the model wants called, and the model goes on: whole, as a stream and in the background.
 func TestResponsesCallMCP(t *testing.T) {
 	t.Parallel()
-	d, box := openDoor(t)
-	s := agent(t, box, server.Config{ToolCalls: 3, ToolResult: 1000})
+	d, box := fake.OpenDoor(t)
+	s := agentSite(t, box, server.Config{ToolCalls: 3, ToolResult: 1000})
 	const path = "/v1/responses"
 	own := `{"type":"function","name":"own","parameters":{"type":"object"}}`
 	for _, c := range []struct{ input, tools, more, want string }{
@@ -259,7 +158,7 @@ func TestResponsesCallMCP(t *testing.T) {
 			t.Errorf("%s: the events are %s", c.input, text)
 		}
 	}
-	if d.greeted.Load() == 0 {
+	if d.Greeted.Load() == 0 {
 		t.Error("nobody was greeted")
 	}
 	one := fake.Post[agentResponse](s, path, agentBody("nothing", mcpTool, ""))
@@ -295,11 +194,11 @@ func TestResponsesReadOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, box := openDoor(t)
+	d, box := fake.OpenDoor(t)
 	c := server.Config{MCP: box, Fetch: f}
 	says := scripted.Model{Template: fake.ChatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
 		{When: "messages[-1].role == 'tool' and 'Tom has a boat.' in messages[0].content", Text: "So it is done."},
-		{When: "'Tom has a boat.' in messages[0].content", Text: toolCall("door__greet", `{"name": "Ann"}`)},
+		{When: "'Tom has a boat.' in messages[0].content", Text: fake.ToolCall("door__greet", `{"name": "Ann"}`)},
 		{Text: "There is no document."}}}
 	s := fake.Demo(t, fake.Setup{Server: c, File: fake.ScriptFile(t, says), Ctx: 4096})
 	for _, more := range []string{"", `,"stream":true`, `,"background":true`} {
@@ -318,7 +217,7 @@ func TestResponsesReadOnce(t *testing.T) {
 			t.Errorf("%s: %s, asked %d times", more, r.shown(), asked.Load())
 		}
 	}
-	if n := d.greeted.Load(); n != 3 {
+	if n := d.Greeted.Load(); n != 3 {
 		t.Errorf("%d calls", n)
 	}
 }
@@ -326,8 +225,8 @@ func TestResponsesReadOnce(t *testing.T) {
 // A call that needs an approval is made once the client has given it, and never where it refuses.
 func TestResponsesApproveMCP(t *testing.T) {
 	t.Parallel()
-	d, box := openDoor(t)
-	s := agent(t, box, server.Config{})
+	d, box := fake.OpenDoor(t)
+	s := agentSite(t, box, server.Config{})
 	const path, asks = "/v1/responses", `{"type":"mcp","server_label":"door"}`
 	first := fake.Post[agentResponse](s, path, agentBody("greet", asks, ""))
 	request := first.Output[1]
@@ -345,15 +244,15 @@ func TestResponsesApproveMCP(t *testing.T) {
 	s.Refused(path, strings.Replace(decide("true", after), asks, "", 1), 400, "input")
 	s.Refused(path, decide("true", after+`,"include":["x"]`), 400, "include")
 	s.Refused(path, decide("true", after+`,"text":{"format":{"type":"json_schema","name":"x","schema":{"type":"nothing"}}}`), 400, "text")
-	if n := d.greeted.Load(); n != 0 {
+	if n := d.Greeted.Load(); n != 0 {
 		t.Errorf("%d calls for requests that were refused", n)
 	}
-	if r := fake.Post[agentResponse](s, path, decide("false", after)); r.shown() != "message So it is done." || d.greeted.Load() != 0 {
-		t.Errorf("refused: %s, %d calls", r.shown(), d.greeted.Load())
+	if r := fake.Post[agentResponse](s, path, decide("false", after)); r.shown() != "message So it is done." || d.Greeted.Load() != 0 {
+		t.Errorf("refused: %s, %d calls", r.shown(), d.Greeted.Load())
 	}
 	made := fake.Post[agentResponse](s, path, decide("true", after))
-	if made.shown() != "mcp_call greet completed Hello Ann; message So it is done." || made.Output[0].Approval != request.ID || d.greeted.Load() != 1 {
-		t.Errorf("approved: %s, %d calls", made.shown(), d.greeted.Load())
+	if made.shown() != "mcp_call greet completed Hello Ann; message So it is done." || made.Output[0].Approval != request.ID || d.Greeted.Load() != 1 {
+		t.Errorf("approved: %s, %d calls", made.shown(), d.Greeted.Load())
 	}
 	// Nor may it be decided again.
 	for _, approve := range []string{"true", "false"} {
@@ -361,8 +260,8 @@ func TestResponsesApproveMCP(t *testing.T) {
 	}
 	// It is not called again where the conversation goes on.
 	third := fake.Post[agentResponse](s, path, `{"input":"and?","temperature":0,"tools":[`+asks+`],"previous_response_id":"`+made.ID+`"}`)
-	if third.shown() != "message Nothing to do." || d.greeted.Load() != 1 {
-		t.Errorf("after that: %s, %d calls", third.shown(), d.greeted.Load())
+	if third.shown() != "message Nothing to do." || d.Greeted.Load() != 1 {
+		t.Errorf("after that: %s, %d calls", third.shown(), d.Greeted.Load())
 	}
 	// A client without a store sends the items back.
 	items := `{"temperature":0,"store":false,"tools":[` + asks + `],"input":[{"role":"user","content":"greet"},{"type":"mcp_approval_request","id":"r1","server_label":"door","name":"greet","arguments":"{\"name\":\"Bob\"}"},{"type":"mcp_approval_response","approval_request_id":"r1","approve":true}]}`
@@ -371,7 +270,7 @@ func TestResponsesApproveMCP(t *testing.T) {
 	}
 	// What the request does not offer is not called, whoever approves it.
 	if r := fake.Post[agentResponse](s, path, strings.Replace(items, `"type":"mcp",`, `"type":"mcp","allowed_tools":["look"],`, 1)); !strings.Contains(r.shown(),
-		"mcp_call greet failed mcp_protocol_error not called") || d.greeted.Load() != 2 {
+		"mcp_call greet failed mcp_protocol_error not called") || d.Greeted.Load() != 2 {
 		t.Errorf("not offered: %s", r.shown())
 	}
 	var kinds []string
@@ -379,14 +278,14 @@ func TestResponsesApproveMCP(t *testing.T) {
 		kinds = append(kinds, strings.TrimPrefix(fake.Parse[struct{ Type string }](t, []byte(data)).Type, "response."))
 	}
 	if text := strings.Join(kinds, " "); !strings.HasPrefix(text, "created in_progress output_item.added mcp_call.in_progress mcp_call.completed output_item.done output_item.added") ||
-		!strings.HasSuffix(text, " completed") || d.greeted.Load() != 3 {
-		t.Errorf("%d calls, the events are %s", d.greeted.Load(), text)
+		!strings.HasSuffix(text, " completed") || d.Greeted.Load() != 3 {
+		t.Errorf("%d calls, the events are %s", d.Greeted.Load(), text)
 	}
 	// In the background the response is there while the call runs.
 	wait := fake.Post[agentResponse](s, path, agentBody("wait", asks, ""))
 	body := strings.Replace(decide("true", `,"background":true,"previous_response_id":"`+wait.ID+`"`), request.ID, wait.Output[1].ID, 1)
 	for _, more := range []string{"", `,"stream":true`} {
-		begun, id := d.ended.Load(), ""
+		begun, id := d.Ended.Load(), ""
 		if more == "" {
 			id = fake.Post[agentResponse](s, path, body).ID
 		} else {
@@ -399,12 +298,12 @@ func TestResponsesApproveMCP(t *testing.T) {
 				}
 			}
 		}
-		d.awaits(t)
+		d.Awaits(t)
 		if r := fake.Parse[agentResponse](t, s.Get(path+"/"+id)); r.Status != "in_progress" {
 			t.Errorf("in the background: %s", r.Status)
 		}
 		s.Do("POST", path+"/"+id+"/cancel", "")
-		fake.Eventually(t, "the call ends", func() bool { return d.ended.Load() > begun })
+		fake.Eventually(t, "the call ends", func() bool { return d.Ended.Load() > begun })
 	}
 	s.Refused(path, decide("true", ""), 400, "input")
 	s.Refused(path, `{"input":[{"type":"mcp_approval_response","approval_request_id":"x"}]}`, 400, "input")
@@ -413,16 +312,16 @@ func TestResponsesApproveMCP(t *testing.T) {
 // A server that has died, and one that is slow, are failed calls that the model is told of; a client that goes ends its call.
 func TestResponsesMCPFails(t *testing.T) {
 	t.Parallel()
-	d, box := openDoor(t)
-	s := agent(t, box, server.Config{ToolTime: 300 * time.Millisecond})
+	d, box := fake.OpenDoor(t)
+	s := agentSite(t, box, server.Config{ToolTime: 300 * time.Millisecond})
 	const path = "/v1/responses"
 	if r := fake.Post[agentResponse](s, path, agentBody("wait", mcpTool, "")); !strings.Contains(r.shown(), "mcp_call wait failed mcp_protocol_error no answer in 300ms; message So it is done.") {
 		t.Errorf("slow: %s", r.shown())
 	}
-	d.awaits(t)
-	patient := agent(t, box, server.Config{})
+	d.Awaits(t)
+	patient := agentSite(t, box, server.Config{})
 	for _, more := range []string{"", `,"stream":true`} {
-		before := d.ended.Load()
+		before := d.Ended.Load()
 		ctx, leave := context.WithCancel(t.Context())
 		req, err := http.NewRequestWithContext(ctx, "POST", patient.URL+path, strings.NewReader(agentBody("wait", mcpTool, more)))
 		if err != nil {
@@ -437,23 +336,24 @@ func TestResponsesMCPFails(t *testing.T) {
 				r.Body.Close()
 			}
 		}()
-		d.awaits(t)
+		d.Awaits(t)
 		leave()
 		<-gone
-		fake.Eventually(t, "the call ends", func() bool { return d.ended.Load() > before })
+		fake.Eventually(t, "the call ends", func() bool { return d.Ended.Load() > before })
 	}
 	id := fake.Post[agentResponse](patient, path, agentBody("wait", mcpTool, `,"background":true`)).ID
-	d.awaits(t)
-	before := d.ended.Load()
+	d.Awaits(t)
+	before := d.Ended.Load()
 	if status, b, _ := patient.Do("POST", path+"/"+id+"/cancel", ""); status != 200 || !strings.Contains(string(b), `"cancelled"`) {
 		t.Errorf("cancel: %d %s", status, b)
 	}
-	fake.Eventually(t, "the call ends", func() bool { return d.ended.Load() > before })
-	d.shut()
+	fake.Eventually(t, "the call ends", func() bool { return d.Ended.Load() > before })
+	d.Shut()
+	at, _ := box.At("door")
 	status, b, _ := patient.Do("POST", path, agentBody("greet", mcpTool, ""))
 	r := fake.Parse[agentResponse](t, b)
 	if status != 200 || !strings.Contains(r.shown(), "mcp_call greet failed mcp_protocol_error the MCP server cannot be reached, or has ended the connection; message So it is done.") ||
-		strings.Contains(string(b), doorKey) || strings.Contains(string(b), d.web.URL) {
+		strings.Contains(string(b), fake.DoorKey) || strings.Contains(string(b), at) {
 		t.Errorf("dead: %d %s", status, b)
 	}
 }
@@ -462,8 +362,8 @@ func TestResponsesMCPFails(t *testing.T) {
 // clients send the request again.
 func TestResponsesMCPKeepCalls(t *testing.T) {
 	t.Parallel()
-	_, box := openDoor(t)
-	s := agent(t, box, server.Config{})
+	_, box := fake.OpenDoor(t)
+	s := agentSite(t, box, server.Config{})
 	const path = "/v1/responses"
 	type broken struct {
 		agentResponse
@@ -518,8 +418,8 @@ func TestResponsesMCPKeepCalls(t *testing.T) {
 // Results share what the context has room for, and the model goes on, told what was cut.
 func TestResponsesMCPFit(t *testing.T) {
 	t.Parallel()
-	d, box := openDoor(t)
-	s := agent(t, box, server.Config{})
+	d, box := fake.OpenDoor(t)
+	s := agentSite(t, box, server.Config{})
 	const path, note = "/v1/responses", ": the context has no room for more)"
 	cut := func(name string, it agentItem, least int) int {
 		t.Helper()
@@ -554,7 +454,7 @@ func TestResponsesMCPFit(t *testing.T) {
 	}
 	several := fake.Post[agentResponse](s, path, agentBody("longer", mcpTool, ""))
 	said("several", several)
-	if a, b := cut("the first of several", several.Output[1], 500), cut("the last", several.Output[3], 500); a > n/2 || b < a || a+b > n || d.greeted.Load() != 1 {
+	if a, b := cut("the first of several", several.Output[1], 500), cut("the last", several.Output[3], 500); a > n/2 || b < a || a+b > n || d.Greeted.Load() != 1 {
 		t.Errorf("%d and %d bytes of several, %d of one", a, b, n)
 	}
 	// A call that was approved, and a response in the background.
@@ -573,8 +473,8 @@ func TestResponsesMCPFit(t *testing.T) {
 // A response is cancelled by its id while a call runs: the call ends, and the response with what it has.
 func TestResponsesMCPCancelled(t *testing.T) {
 	t.Parallel()
-	d, box := openDoor(t)
-	s := agent(t, box, server.Config{})
+	d, box := fake.OpenDoor(t)
+	s := agentSite(t, box, server.Config{})
 	const path = "/v1/responses"
 	const want = "mcp_list_tools 5; mcp_call wait failed mcp_protocol_error the response was cancelled before it answered; " +
 		"mcp_call greet failed mcp_protocol_error not called: the response was cancelled"
@@ -585,7 +485,7 @@ func TestResponsesMCPCancelled(t *testing.T) {
 		{`,"stream":true,"background":true`, "DELETE", "/v1/chat/completions/%s"},
 		{`,"background":true`, "POST", path + "/%s/cancel"},
 	} {
-		name, begun, id := way.method+" of"+way.more, d.ended.Load(), ""
+		name, begun, id := way.method+" of"+way.more, d.Ended.Load(), ""
 		var lines <-chan string
 		if strings.Contains(way.more, "stream") {
 			lines = s.Lines("POST", path, agentBody("late", mcpTool, way.more))
@@ -594,7 +494,7 @@ func TestResponsesMCPCancelled(t *testing.T) {
 		} else {
 			id = fake.Post[agentResponse](s, path, agentBody("late", mcpTool, way.more)).ID
 		}
-		d.awaits(t)
+		d.Awaits(t)
 		status, b, _ := s.Do(way.method, fmt.Sprintf(way.path, id), "")
 		if r := fake.Parse[agentResponse](t, b); status != 200 || r.ID != id || way.method == "POST" && r.Status != "cancelled" {
 			t.Errorf("%s: %d %s", name, status, b)
@@ -622,22 +522,22 @@ func TestResponsesMCPCancelled(t *testing.T) {
 		if r.Status != "cancelled" || r.shown() != want {
 			t.Errorf("%s: stored is %s %s", name, r.Status, r.shown())
 		}
-		fake.Eventually(t, "the call ends", func() bool { return d.ended.Load() == begun+1 })
+		fake.Eventually(t, "the call ends", func() bool { return d.Ended.Load() == begun+1 })
 		if status, _, _ := s.Do(way.method, fmt.Sprintf(way.path, id), ""); way.method == "DELETE" && status != 404 {
 			t.Errorf("%s, again: %d", name, status)
 		}
 	}
-	if d.greeted.Load() != 0 {
-		t.Errorf("%d calls after a response was cancelled", d.greeted.Load())
+	if d.Greeted.Load() != 0 {
+		t.Errorf("%d calls after a response was cancelled", d.Greeted.Load())
 	}
 }
 
 // A quota that a pass has spent ends the response after its calls, and refuses a request before the calls that it approves.
 func TestResponsesMCPQuota(t *testing.T) {
 	t.Parallel()
-	d, box := openDoor(t)
+	d, box := fake.OpenDoor(t)
 	account := quota.New(quota.Limits{Day: quota.Amounts{Input: 5500, Output: 25}}, nil)
-	s := agent(t, box, server.Config{Caller: func(*gin.Context) answer.Caller { return answer.Caller{Owner: "ann", Account: account} }})
+	s := agentSite(t, box, server.Config{Caller: func(*gin.Context) answer.Caller { return answer.Caller{Owner: "ann", Account: account} }})
 	const path, asks = "/v1/responses", `{"type":"mcp","server_label":"door"}`
 	approval := func(tool string) string {
 		first := fake.Post[agentResponse](s, path, agentBody(tool, asks, ""))
@@ -655,29 +555,29 @@ func TestResponsesMCPQuota(t *testing.T) {
 		t.Errorf("a prompt that was not computed counts %d tokens", again-input)
 	}
 	wide := strings.Replace(greets, `{"temperature"`, `{"instructions":"`+strings.Repeat("x y z ", 400)+`","temperature"`, 1)
-	if status, b, _ := s.Do("POST", path, wide); status != 429 || !strings.Contains(string(b), "are left") || d.greeted.Load() != 0 {
-		t.Errorf("a prompt beyond the quota: %d %.200s, %d calls", status, b, d.greeted.Load())
+	if status, b, _ := s.Do("POST", path, wide); status != 429 || !strings.Contains(string(b), "are left") || d.Greeted.Load() != 0 {
+		t.Errorf("a prompt beyond the quota: %d %.200s, %d calls", status, b, d.Greeted.Load())
 	}
 	spent := fake.Post[struct {
 		agentResponse
 		Error struct{ Code string }
 	}](s, path, agentBody("greet", mcpTool, ""))
-	if spent.Status != "failed" || spent.Error.Code != "rate_limit_exceeded" || spent.shown() != "mcp_list_tools 5; mcp_call greet completed Hello Ann" || d.greeted.Load() != 1 {
-		t.Errorf("%s %+v %s, %d calls", spent.Status, spent.Error, spent.shown(), d.greeted.Load())
+	if spent.Status != "failed" || spent.Error.Code != "rate_limit_exceeded" || spent.shown() != "mcp_list_tools 5; mcp_call greet completed Hello Ann" || d.Greeted.Load() != 1 {
+		t.Errorf("%s %+v %s, %d calls", spent.Status, spent.Error, spent.shown(), d.Greeted.Load())
 	}
 	if status, b, _ := s.Do("POST", path, greets); status != 429 {
 		t.Errorf("%d %.200s, want 429", status, b)
 	}
-	if d.greeted.Load() != 1 {
-		t.Errorf("%d calls", d.greeted.Load())
+	if d.Greeted.Load() != 1 {
+		t.Errorf("%d calls", d.Greeted.Load())
 	}
 }
 
 // What a request may not say of MCP servers.
 func TestResponsesMCPRefused(t *testing.T) {
 	t.Parallel()
-	d, box := openDoor(t)
-	s := agent(t, box, server.Config{})
+	d, box := fake.OpenDoor(t)
+	s := agentSite(t, box, server.Config{})
 	const path = "/v1/responses"
 	for more, want := range map[string]string{
 		`"server_label":"wall"`: "no MCP server has the name",
@@ -718,10 +618,10 @@ func TestResponsesMCPRefused(t *testing.T) {
 			}
 		}
 	}
-	if n := d.greeted.Load(); n != 0 {
+	if n := d.Greeted.Load(); n != 0 {
 		t.Errorf("%d calls", n)
 	}
-	without := agent(t, nil, server.Config{})
+	without := agentSite(t, nil, server.Config{})
 	if status, b, _ := without.Do("POST", path, agentBody("greet", mcpTool, "")); status != 400 || !strings.Contains(string(b), "no tools") {
 		t.Errorf("without servers: %d %s", status, b)
 	}
@@ -741,13 +641,13 @@ func TestResponsesMCPRefused(t *testing.T) {
 // A request of a batch, which is sent again when the server ends, has no tool called.
 func TestBatchesCallNoMCP(t *testing.T) {
 	t.Parallel()
-	d, box := openDoor(t)
+	d, box := fake.OpenDoor(t)
 	store, err := batch.Open(t.TempDir(), 1<<20, false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	s := agent(t, box, server.Config{Batches: store})
+	s := agentSite(t, box, server.Config{Batches: store})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); s.Server.RunBatches(ctx) }()
@@ -772,7 +672,7 @@ func TestBatchesCallNoMCP(t *testing.T) {
 	defer f.Close()
 	text, err := io.ReadAll(f)
 	if err != nil || !strings.Contains(string(text), `"status_code":400`) || !strings.Contains(string(text), "a request of a batch may not have tools") ||
-		d.greeted.Load() != 0 {
-		t.Errorf("%d calls, %s, %v", d.greeted.Load(), text, err)
+		d.Greeted.Load() != 0 {
+		t.Errorf("%d calls, %s, %v", d.Greeted.Load(), text, err)
 	}
 }

@@ -60,7 +60,7 @@ func (s *API) inBackground(req *answer.Request, q *responsesQuery, g *answer.Gen
 	ctx, end := context.WithCancelCause(context.WithoutCancel(req.Context()))
 	r.Cancel = func() {
 		end(reply.ErrCancelled)
-		f.cancel()
+		f.loop.Cancel()
 	}
 	if q.Stream {
 		f.log = reply.NewLog()
@@ -71,11 +71,11 @@ func (s *API) inBackground(req *answer.Request, q *responsesQuery, g *answer.Gen
 	done := s.Host.Running.Act(g.ID, q.owner, f, r.Cancel)
 	go func() {
 		defer outlived()
-		defer func() { f.g.Close() }() // the last
+		defer func() { f.loop.Generation().Close() }() // the last
 		defer end(nil)
 		defer done()
 		if err := models.Guard(g.Name, nil, func() error { return f.run(ctx) }); err != nil { // it would end the process
-			f.cancel()
+			f.loop.Cancel()
 			req.LogHidden(err)
 			_ = f.Failed(nil, req.Refusal(err)) // is logged if there is no memory, too
 		}
@@ -99,7 +99,7 @@ func (s *API) inBackground(req *answer.Request, q *responsesQuery, g *answer.Gen
 // run makes the response, whole or as events in its log, for whoever comes for it. The context ends calls of tools; what
 // the model does ends with its generation.
 func (f *responsesFormat) run(ctx context.Context) error {
-	for g := f.g; g != nil; {
+	for g := f.loop.Generation(); g != nil; {
 		if err := f.pass(g); err != nil {
 			return err
 		}
@@ -130,13 +130,6 @@ func (f *responsesFormat) pass(g *answer.Generation) error {
 		return true, nil
 	})
 	return cmp.Or(failed, err)
-}
-
-// cancel ends what the model does.
-func (f *responsesFormat) cancel() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.g.Cancel()
 }
 
 // getResponse serves GET /v1/responses/:id.

@@ -91,7 +91,7 @@ func TestResponsesWhole(t *testing.T) {
 	summed := fake.Post[resp](s, "/v1/responses",
 		body+`,"reasoning":{"summary":"auto","effort":"low"},"include":["reasoning.encrypted_content"]}`)
 	if got, want := summed.shown(), "reasoning summary_text Hm.; message output_text Hello world"; got != want ||
-		summed.Output[0].Encrypted != openai.Seal("Hm.") {
+		summed.Output[0].Encrypted != answer.Seal("Hm.") {
 		t.Errorf("got %q, want %q; %+v", got, want, summed.Output[0])
 	}
 	if c := fake.Post[chatAnswer](s, "/v1/chat/completions",
@@ -218,7 +218,7 @@ func TestResponsesTools(t *testing.T) {
 		items = append(items, string(raw), fmt.Sprintf(`{"type":"%s_output","call_id":%q,"output":"done"}`, it.Type,
 			it.CallID))
 	}
-	body := `{"input":[{"role":"user","content":"a"},{"type":"reasoning","summary":[],"encrypted_content":"` + openai.Seal("Think.") + `"},{"type":"web_search_call","id":"x"},` + strings.Join(items, ",") + `]}`
+	body := `{"input":[{"role":"user","content":"a"},{"type":"reasoning","summary":[],"encrypted_content":"` + answer.Seal("Think.") + `"},{"type":"web_search_call","id":"x"},` + strings.Join(items, ",") + `]}`
 	conversation, err := openai.Converse(t.Context(), history.New(1<<20, time.Hour), []byte(body), s.Model())
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/quern-llm/quern/go/mcp"
+	"github.com/quern-llm/quern/go/server/agent"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
@@ -19,8 +20,8 @@ type responseTools struct {
 	to      *ask.Tools
 	names   map[string]responseTool // by the names that the model is given
 	raw     jsontext.Value          // as they were sent
-	mcp     Tools                   // nil: there are none
-	web     Web
+	mcp     agent.Servers           // nil: there are none
+	web     agent.Web
 	servers []*mcpServer
 	calls   bool // some are called by the server
 }
@@ -28,13 +29,10 @@ type responseTools struct {
 type responseTool struct {
 	namespace, name string
 	custom          bool
-	server          *mcpServer // whose tool it is, which the server calls; nil: the client does
-	offer           *mcp.Offer // as that has it
-	web             *webTool   // of which it is a function, which the server calls; nil: of none
+	served          *agent.Tool // which the server calls; nil: the client does
+	server          *mcpServer  // whose tool it is; nil: no MCP server's
+	offer           *mcp.Offer  // as that has it
 }
-
-// served reports whether the server makes the calls of the tool.
-func (t *responseTool) served() bool { return t.server != nil || t.web != nil }
 
 // hostedTools are tools that OpenAI runs and that Codex offers to every model. They are
 // not offered to this one.

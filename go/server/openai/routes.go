@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/quern-llm/quern/go/server/agent"
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/batch"
 	"github.com/quern-llm/quern/go/server/field"
@@ -22,9 +23,9 @@ type API struct {
 	// Tunable returns a model that may be fine-tuned, by any of its names; nil: there are no fine-tuning jobs.
 	Tunable func(req *answer.Request, name string) (batch.Base, error)
 	// Tools are called for responses that name their MCP servers; nil: there are none.
-	Tools  Tools
-	Web    Web // for responses that have web_search
-	Limits ToolLimits
+	Tools  agent.Servers
+	Web    agent.Web // for responses that have web_search
+	Limits agent.Limits
 }
 
 // Routes are those of the API.

@@ -1,4 +1,4 @@
-package openai
+package agent
 
 import (
 	"context"
@@ -17,41 +17,41 @@ const (
 	fitTries    = 6  // of cutting a result, each of which makes the prompt again
 )
 
+const noRoom = "the context has no room for more"
+
 // fit cuts the result of a call to its share of the room in the context: what is left to the answer is not shared, and the
 // rest is, evenly, by the calls that are still to be made before the model goes on, this one included.
-func (f *responsesFormat) fit(ctx context.Context, p *pendingCall, calls int, first bool) {
-	it := p.item
-	text := it.told()
-	if text == nil {
+func (l *Loop) fit(ctx context.Context, c *Call, calls int, first bool) {
+	if c.silent() {
 		return
 	}
-	if !f.g.Ledger.Hold(heldBytes * len(*text)) {
-		it.fail("the server has no memory for what it answered")
+	if !l.g.Ledger.Hold(heldBytes * len(c.Told)) {
+		c.fail(Lost, "the server has no memory for what it answered")
 		return
 	}
-	room := f.g.Model.Ctx - f.reserve()
+	room := l.g.Model.Ctx - l.reserve()
 	// What is surely short enough is not measured.
-	grown := f.grown + callTokens
-	defer func() { f.grown = grown + shownTokens*len(*text) }()
-	f.grown = grown + shownTokens*len(*text)
-	if !first && len(f.g.Prompts) > 0 && len(f.g.Prompts[0])+f.g.First.Generated+f.grown+callTokens*calls <= room {
+	grown := l.grown + callTokens
+	defer func() { l.grown = grown + shownTokens*len(c.Told) }()
+	l.grown = grown + shownTokens*len(c.Told)
+	if !first && len(l.g.Prompts) > 0 && len(l.g.Prompts[0])+l.g.First.Generated+l.grown+callTokens*calls <= room {
 		return
 	}
 	// Where the prompt cannot be made, the next pass has the same error.
-	taken, err := f.measure(ctx, first)
+	taken, err := l.measure(ctx, first)
 	if err != nil {
 		return
 	}
-	whole, share := *text, max((room-taken)/calls, 0)
+	whole, share := *c, max((room-taken)/calls, 0)
 	for try, most := 0, share; ; try++ {
-		if *text = cutTokens(f.g.Model.Tokenizer, whole, most); most == 0 {
+		if *c = whole; c.cutTokens(l.g.Model.Tokenizer, most, noRoom) || most == 0 {
 			return
 		}
 		// Templates that show results as JSON make more tokens of them: what the prompt has now is what counts.
-		if f.place(p.at, it) != nil {
+		if l.of.Place(c) != nil {
 			return
 		}
-		now, err := f.measure(ctx, first)
+		now, err := l.measure(ctx, first)
 		if err != nil || now-taken <= share {
 			return
 		}
@@ -65,45 +65,60 @@ func (f *responsesFormat) fit(ctx context.Context, p *pendingCall, calls int, fi
 }
 
 // reserve is how many tokens of the context are left to the answer.
-func (f *responsesFormat) reserve() int {
-	n := f.g.Model.Ctx / answerShare
-	if left := f.left(); left >= 0 {
+func (l *Loop) reserve() int {
+	n := l.g.Model.Ctx / answerShare
+	if left := l.left(); left >= 0 {
 		n = min(n, left)
 	}
 	return n
 }
 
 // measure returns the tokens of the next pass's prompt as it is now: calls that are still to be made have empty results.
-func (f *responsesFormat) measure(ctx context.Context, first bool) (int, error) {
-	q, err := f.following(first)
+func (l *Loop) measure(ctx context.Context, first bool) (int, error) {
+	q, err := l.of.Following(l.left(), first)
 	if err != nil {
 		return 0, err
 	}
-	pass, err := f.g.Request.AdmitLater(ctx, q.length())
+	pass, err := l.g.Request.AdmitLater(ctx, q.Length())
 	if err != nil {
 		return 0, err
 	}
 	defer pass.Release()
-	q.Counted = true
-	src, err := q.Source(ctx, f.g.Model)
+	q.CountsPrompts()
+	src, err := q.Source(ctx, l.g.Model)
 	if err != nil {
 		return 0, err
 	}
 	return len(src.Prompts[0]), nil
 }
 
-// cutTokens returns a result of at most so many tokens, and says so where it had more.
-func cutTokens(t *tokenizer.Tokenizer, text string, most int) string {
-	cut, n := text, len(text)
+// cutTokens cuts what the model is told to so many tokens, and says so where it had more. nothing: none of it is left.
+func (c *Call) cutTokens(t *tokenizer.Tokenizer, most int, why string) (nothing bool) {
+	n, kept := cutTokens(t, c.Told, most, why)
+	if n < 0 && c.Told != "" {
+		c.cut(0, leftOut)
+		return true
+	}
+	if 0 <= n && n < len(c.Told) {
+		c.cut(n, kept)
+	}
+	return false
+}
+
+const leftOut = "(left out: the context has no room for what it answered)"
+
+// cutTokens returns how many bytes of a text have, with what then says that there was more, so many tokens at most; -1: none.
+func cutTokens(t *tokenizer.Tokenizer, text string, most int, why string) (n int, note string) {
+	n = len(text)
 	for n > 0 {
-		has := len(t.EncodePart(cut))
+		has := len(t.EncodePart(text[:n] + note))
 		if has <= most {
-			return cut
+			return n, note
 		}
 		n = len(head(text, min(n-1, n*max(most, 0)/has)))
-		cut = fmt.Sprintf("%s\n(cut after %d bytes: the context has no room for more)", text[:n], n)
+		note = fmt.Sprintf("\n(cut after %d bytes: %s)", n, why)
 	}
-	return "(left out: the context has no room for what it answered)"
+	return -1, ""
 }
 
 // head returns the first n bytes of a text, or fewer where these end within a character.
