@@ -23,6 +23,7 @@ var inOptions = strings.NewReplacer(
 	"; start it with --slot-save-path", "",
 	"; start it with --slots", "",
 	"; start it with --web-fetch", "",
+	"; start it with --web-search", "",
 	", or start the server with --pooling cls, mean or last", "",
 	", or start the server with another --pooling", "",
 )

@@ -175,6 +175,7 @@ func New(c Config) *Server {
 	limits := agent.Limits{Calls: c.ToolCalls, Time: c.ToolTime, Result: c.ToolResult}
 	s.openAI = &openai.API{Host: s.host, Stored: stored, Batches: c.Batches, Endpoints: s.batchEndpoints,
 		Tools: c.MCP, Web: c.Web, Limits: limits}
+	messages := &anthropic.API{Host: s.host, Servers: c.MCP, Web: c.Web, Limits: limits}
 	if c.Tune != nil {
 		s.openAI.Tunable = s.tunable
 		c.Batches.OnUntuned(s.untuned)
@@ -190,7 +191,7 @@ func New(c Config) *Server {
 		Tuned: s.tunedModels, Most: c.Models.Most, Manual: c.Models.Manual, Rescan: c.Rescan, Known: c.Known,
 	}
 	inference := &openinference.API{List: s.list, Build: c.Build, Manual: c.Models.Manual}
-	s.routes = slices.Concat(s.openAI.Routes(), anthropic.Routes(), ollama.Routes(), inference.Routes(), llama.Routes(), []answer.Route{{
+	s.routes = slices.Concat(s.openAI.Routes(), messages.Routes(), ollama.Routes(), inference.Routes(), llama.Routes(), []answer.Route{{
 		Method: http.MethodGet, Paths: []string{"/openapi.json"}, Always: true,
 		Handle: s.serveDocument, Summary: "This document", Answer: field.Schema{"type": "object"},
 	}})

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -108,6 +109,12 @@ func scriptedModel(t *testing.T) string {
 			{Text: "A day on Venus is longer than its year."},
 		},
 	}
+	return writtenModel(t, says)
+}
+
+// writtenModel is the file of a scripted model.
+func writtenModel(t *testing.T, says scripted.Model) string {
+	t.Helper()
 	data, err := says.GGUF()
 	if err != nil {
 		t.Fatal(err)
@@ -310,4 +317,38 @@ func TestDocumentedExamples(t *testing.T) {
 			t.Errorf("%s\ngave %.500s", b[1], got)
 		}
 	}
+}
+
+// A server searches and calls tools of an MCP server for Anthropic's client.
+func TestNodeClientOfServerTools(t *testing.T) {
+	t.Parallel()
+	search := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"results":[{"url":"https://planets.example/venus","title":"Venus","content":"Venus turns backwards."},{"url":"https://elsewhere.example/","title":"None","content":"Nothing."}]}`)
+	}))
+	defer search.Close()
+	call := func(name, arguments string) string {
+		return fmt.Sprintf("<tool_call>\n{\"name\": \"%s\", \"arguments\": %s}\n</tool_call>", name, arguments)
+	}
+	venus := call("web_search", `{"query": "Venus"}`)
+	model := writtenModel(t, scripted.Model{Controls: []string{"<|im_start|>", "<|im_end|>"},
+		Template: "{# <tool_call> #}{% if tools %}<|im_start|>tools\n{{ tools|tojson }}<|im_end|>\n{% endif %}" +
+			"{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}{% for c in m.tool_calls or [] %}<tool_call>{{ c.function|tojson }}</tool_call>{% endfor %}<|im_end|>\n{% endfor %}" +
+			"{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}",
+		Scripts: []scripted.Script{
+			{When: "messages[0].content == 'Search for ever.'", Text: venus},
+			{When: "messages[-1].role == 'tool' and 'Hello' in messages[-1].content", Text: "She is greeted."},
+			{When: "messages[-1].role == 'tool' and 'error: ' in messages[-1].content", Text: "I cannot read it."},
+			{When: "messages[-1].role == 'tool'", Text: "It turns backwards: [Venus](https://planets.example/venus)."},
+			{When: "messages[-1].content == 'Read it.'", Text: call("web_fetch", `{"url": "https://planets.example/venus"}`)},
+			{When: "messages[-1].content == 'Greet Ann.'", Text: call("door__greet", `{"name": "Ann"}`)},
+			{When: "messages[-1].content == 'What was that?'", Text: "I remember Venus."},
+			{Text: venus},
+		}})
+	config, err := json.Marshal(map[string]any{"mcpServers": map[string]any{"door": map[string]any{"command": os.Args[0], "env": map[string]string{asGreeter: "1"}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, "", "-m", model, "--host", "127.0.0.1", "--port", "0", "--api-key", "a-secret-key", "--temp", "0", "--ctx-size", "4096",
+		"--web-search", search.URL, "--web-fetch", "public", "--mcp", string(config), "--mcp-calls", "2")
+	runNode(t, s, "servertools.mjs")
 }

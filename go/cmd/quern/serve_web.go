@@ -19,7 +19,7 @@ import (
 type webFlags struct{ search, api, keyFile, pages string }
 
 func (f *webFlags) define(fs *pflag.FlagSet) {
-	fs.StringVar(&f.search, "web-search", "", "`URL` of a search engine, such as http://localhost:8888, that the server asks for clients of /v1/responses with the tool web_search (default: none); needs an API key if the address is reachable from other machines")
+	fs.StringVar(&f.search, "web-search", "", "`URL` of a search engine, such as http://localhost:8888, that the server asks for clients of /v1/responses and /v1/messages with the tool web_search (default: none); needs an API key if the address is reachable from other machines")
 	choiceVar(fs, &f.api, "web-search-api", autoAPI, append([]string{autoAPI}, web.APIs...), "how it is asked, auto by its URL")
 	fs.StringVar(&f.keyFile, "web-search-key-file", "", "`FILE` with its key (default: the variable "+webKey+")")
 	fs.StringVar(&f.pages, "web-fetch", "off", "which pages the server reads for models of such clients: off, public (any with a public address), or `HOSTS` separated by commas")

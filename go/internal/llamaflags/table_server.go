@@ -1,7 +1,7 @@
 package llamaflags
 
 const (
-	noAgent  = "the server calls tools of --mcp FILE only, for clients of /v1/responses; others call them themselves"
+	noAgent  = "the server calls tools of --mcp FILE only, for clients of /v1/responses and /v1/messages; others call them themselves"
 	ownPage  = "the chat page keeps its settings in the browser"
 	byItself = "the prefix cache serves all slots automatically, up to --kv-memory"
 )

@@ -53,6 +53,9 @@ func (t *Tool) Function(name string, strict bool) (ask.Tool, error) {
 	return ask.NewTool(name, t.description, t.schema, strict)
 }
 
+// Size is how many bytes the model is told of the tool, about.
+func (t *Tool) Size() int { return len(t.description) + len(t.schema) }
+
 // Remote returns a tool of an MCP server.
 func Remote(of Servers, server string, o *mcp.Offer) *Tool {
 	return &Tool{Name: o.Name, Server: server, description: o.Description, schema: jsontext.Value(o.Schema), does: remote{of, o.Key}}

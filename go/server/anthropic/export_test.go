@@ -15,7 +15,7 @@ var (
 
 // Converse reads a body, and returns its conversation.
 func Converse(body []byte) (*ask.Conversation, error) {
-	q := newQuery(&ask.Model{})
+	q := (&API{}).newQuery(&ask.Model{})
 	if err := field.ReadSome(body, q.Fields()); err != nil {
 		return nil, err
 	}

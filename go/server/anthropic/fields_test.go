@@ -10,7 +10,7 @@ import (
 // Every field with every wrong type and just outside of its range.
 func TestWrongFields(t *testing.T) {
 	t.Parallel()
-	fake.WrongFields(t, anthropic.Routes(), "/v1/messages", ask1, map[string][]string{
+	fake.WrongFields(t, (&anthropic.API{}).Routes(), "/v1/messages", ask1, map[string][]string{
 		"*anthropic.absentFeature": {`1`, `true`, `{}`, `"x"`, `[1]`},
 		"*anthropic.system": {`1`, `true`, `{}`, `[1]`, `[{}]`, `[{"type":"text"}]`, `[{"type":"text","text":1}]`,
 			`[{"type":"image"}]`},
@@ -20,10 +20,11 @@ func TestWrongFields(t *testing.T) {
 		},
 		"anthropic.tools": {
 			`1`, `true`, `{}`, `"x"`, `[1]`, `[{}]`, `[{"name":"f"}]`, `[{"name":1,"input_schema":{}}]`,
-			`[{"name":"f","input_schema":[]}]`,
+			`[{"name":"f","input_schema":[]}]`, `[{"type":"web_search_20250305","name":"web_search"}]`, `[{"type":"mcp_toolset"}]`,
 		},
-		"*anthropic.choice":   {`1`, `true`, `[]`, `"x"`, `{}`, `{"type":1}`, `{"type":"x"}`},
-		"*anthropic.thinking": {`1`, `true`, `[]`, `"x"`, `{}`, `{"type":1}`, `{"type":"x"}`},
+		"anthropic.mcpServers": {`1`, `true`, `{}`, `"x"`, `[1]`, `[{}]`, `[{"type":"url","name":1}]`, `[{"type":"url","name":"x"}]`},
+		"*anthropic.choice":    {`1`, `true`, `[]`, `"x"`, `{}`, `{"type":1}`, `{"type":"x"}`},
+		"*anthropic.thinking":  {`1`, `true`, `[]`, `"x"`, `{}`, `{"type":1}`, `{"type":"x"}`},
 		"*anthropic.outputConfig": {`1`, `true`, `[]`, `"x"`, `{"effort":1}`, `{"effort":"x"}`, `{"format":1}`,
 			`{"format":{"type":"x"}}`},
 	})

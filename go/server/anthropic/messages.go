@@ -2,12 +2,14 @@ package anthropic
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/media/document"
+	"github.com/quern-llm/quern/go/server/agent"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
@@ -66,13 +68,13 @@ type block struct {
 	Content   jsontext.Value `json:"content"`
 	Title     string         `json:"title"`
 	Context   string         `json:"context"` // of a document: what is said of it
-	Citations struct {
-		Enabled bool `json:"enabled"`
-	} `json:"citations"`
-	Source source `json:"source"`
+	Citations jsontext.Value `json:"citations"`
+	Source    source         `json:"source"`
+	Server    string         `json:"server_name"`
 
 	parts   []chat.Part // what the block is in a message
 	results []chat.Part // of Content
+	pages   agent.Pages // that those are of
 }
 
 // A source is where a picture, a video or a document is.
@@ -129,8 +131,8 @@ func readBlocks(r *field.Reader, result bool) ([]block, error) {
 		err := r.Decode(&b)
 		switch {
 		case err != nil:
-		case result && b.Type == "tool_result":
-			err = reply.Bad("a tool_result within a tool_result, want blocks such as text")
+		case result && slices.Contains(resultTypes, b.Type):
+			err = reply.Bad("a %s within a result or a document, want blocks such as text", b.Type)
 		default:
 			err = b.check()
 		}
@@ -145,7 +147,7 @@ func readBlocks(r *field.Reader, result bool) ([]block, error) {
 // check refuses blocks that a model of text cannot be given, and those that lack what
 // their type needs.
 func (b *block) check() error {
-	missing := func(name string) error { return reply.Bad("%s: missing from a block of type %s", name, b.Type) }
+	missing := b.missing
 	switch b.Type {
 	case "":
 		return reply.Bad("type: missing, want one such as text")
@@ -164,15 +166,10 @@ func (b *block) check() error {
 		p, err := b.Source.part(kind, "")
 		b.parts = []chat.Part{p}
 		return err
-	case "tool_use":
-		switch {
-		case b.ID == "":
-			return missing("id")
-		case b.Name == "":
-			return missing("name")
-		case b.Input != nil && b.Input.Kind() != '{':
-			return reply.Bad("input: %s, want an object", field.Describe(b.Input))
-		}
+	case "tool_use", webUse, remoteUse:
+		return b.checkUse()
+	case searchResult, readResult, remoteResult:
+		return b.readResult()
 	case "tool_result":
 		if b.ToolUseID == "" {
 			return missing("tool_use_id")
@@ -191,7 +188,15 @@ func (b *block) check() error {
 
 // document makes the parts of a document. A title is the name of its file.
 func (b *block) document() error {
-	if b.Citations.Enabled {
+	var cite struct {
+		Enabled bool `json:"enabled"`
+	}
+	if b.Citations.Kind() == '{' {
+		if err := field.Decode(b.Citations, &cite); err != nil {
+			return field.Within("citations", err)
+		}
+	}
+	if cite.Enabled {
 		return field.Within("citations", reply.Bad("enabled is true, and answers of this server cite nothing; want false, or leave it out"))
 	}
 	switch b.Source.Type {
@@ -276,9 +281,9 @@ func (l *turns) Schema() field.Schema {
 func (l turns) conversation(system system) []chat.Message {
 	var t ask.Transcript
 	t.Add("system", chat.Texts(system.texts()...)...)
-	for _, m := range l {
+	for i, m := range l {
 		if m.role == "assistant" {
-			addAnswer(&t, m.blocks)
+			addAnswer(&t, m.blocks, i == len(l)-1)
 			continue
 		}
 		for _, b := range m.blocks {
@@ -294,16 +299,57 @@ func (l turns) conversation(system system) []chat.Message {
 }
 
 // addAnswer adds what the assistant wrote. Blocks of other types, such as thoughts that
-// another model has redacted, say nothing to this one.
-func addAnswer(t *ask.Transcript, blocks []block) {
+// another model has redacted, say nothing to this one. last: nothing follows it yet.
+func addAnswer(t *ask.Transcript, blocks []block, last bool) {
+	open, made := unanswered(blocks), map[string]bool{}
+	var due []block // calls without a result, which comes before all else
+	settle := func() {
+		for _, b := range due {
+			if last { // what is told then is not known
+				t.Result(modelID(b.ID))
+			} else {
+				t.Result(modelID(b.ID), chat.Part{Text: "error: the call was not made"})
+			}
+		}
+		due = nil
+	}
 	for _, b := range blocks {
 		switch b.Type {
 		case "thinking":
+			settle()
 			t.Think(b.Thinking)
 		case "text", "document", "image", "video":
+			settle()
 			t.Say(b.parts...)
 		case "tool_use":
 			t.Call(modelID(b.ID), b.Name, string(b.Input))
+		case webUse, remoteUse:
+			if !b.served() {
+				continue
+			}
+			t.Call(modelID(b.ID), b.flat(), string(b.Input))
+			if made[b.ID] = true; open[b.ID] {
+				due = append(due, b)
+			}
+		case searchResult, readResult, remoteResult:
+			if made[b.ToolUseID] {
+				t.Result(modelID(b.ToolUseID), b.results...)
+			}
 		}
 	}
+	settle()
+}
+
+// unanswered are the ids of calls of the server's among blocks that have no result there.
+func unanswered(blocks []block) map[string]bool {
+	open := map[string]bool{}
+	for i := range blocks {
+		switch b := &blocks[i]; {
+		case b.served():
+			open[b.ID] = true
+		case b.Type == searchResult, b.Type == readResult, b.Type == remoteResult:
+			delete(open, b.ToolUseID)
+		}
+	}
+	return open
 }

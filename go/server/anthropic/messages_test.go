@@ -187,14 +187,14 @@ func TestAnthropicErrors(t *testing.T) {
 		`{"max_tokens":5,"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"1","content":5}]}]}`:                                 "content: 5",
 		`{"max_tokens":5,"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"1","name":"f","input":5}]}]}`:                               "input: 5",
 		`{"max_tokens":5,"messages":[{"role":"user","content":` + nestedResults(2) +
-			`}]}`: "block 0: content: block 0: a tool_result within a tool_result",
+			`}]}`: "block 0: content: block 0: a tool_result within a result",
 		`{"max_tokens":5,"messages":[{"role":"user","content":` + nestedResults(5000) +
 			`}]}`: "nests more than 64 levels deep",
 		`{"max_tokens":5,"messages":[{"role":"user","content":[]}]}`:                                 "without text",
 		`{` + ask1 + `,"thinking":{}}`:                                                               "thinking: type: missing",
 		`{` + ask1 + `,"thinking":{"type":"enabled","budget_tokens":0}}`:                             "thinking: budget_tokens",
 		`{` + ask1 + `,"tools":[{"name":"f"}]}`:                                                      "tools: element 0: input_schema: missing",
-		`{` + ask1 + `,"tools":[{"type":"web_search_20250305","name":"web_search"}]}`:                "tools: element 0: type: \"web_search_20250305\"",
+		`{` + ask1 + `,"tools":[{"type":"code_execution_20250825","name":"code_execution"}]}`:        "tools: element 0: type: \"code_execution_20250825\"",
 		`{` + ask1 + `,"tool_choice":{"type":"tool"}}`:                                               "tool_choice: name: missing",
 		`{` + ask1 + `,"metadata":5}`:                                                                "metadata: 5",
 		`{` + ask1 + `,"output_config":{"effort":"none at all"}}`:                                    "output_config: effort",

@@ -13,5 +13,5 @@ var update = flag.Bool("update", false, "write testdata/requests.txt anew")
 // What requests may have changes on purpose only.
 func TestPublishedRequests(t *testing.T) {
 	t.Parallel()
-	fake.Published(t, *update, anthropic.Routes())
+	fake.Published(t, *update, (&anthropic.API{}).Routes())
 }

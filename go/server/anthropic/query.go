@@ -9,6 +9,9 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/rs/zerolog"
+
+	"github.com/quern-llm/quern/go/server/agent"
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
@@ -19,6 +22,12 @@ import (
 type query struct {
 	ask.Options
 	input
+
+	limits agent.Limits   // of calls that the server makes
+	log    zerolog.Logger // of them
+	size   int            // of the body, in bytes
+	resume []block        // calls that the request begins with
+	fresh  *query         // as it was before its prompt was made
 }
 
 // input is the part of a request that its prompt is made of. It is the whole of a
@@ -30,13 +39,19 @@ type input struct {
 	choice   choice
 	thinking thinking
 	output   outputConfig
+	offers   offers
+	seen     []string // what the answer has been told meanwhile
 
-	thread, servers, container absentFeature
+	thread, container absentFeature
 }
 
-func newQuery(m *ask.Model) *query {
-	q := &query{Options: ask.NewOptions(m), input: newInput()}
+func (s *API) newQuery(m *ask.Model) *query {
+	q := &query{Options: ask.NewOptions(m), limits: s.Limits}
+	q.input.init(s)
 	q.input.output.form = &q.Form
+	if s.Host != nil {
+		q.log = s.Host.Log
+	}
 	return ask.Filled(m, q)
 }
 
@@ -53,15 +68,18 @@ func (q *query) Fields() []field.Field {
 	}, field.Without(q.Options.Fields(), "n_predict", "stop", "n", "stream_options", "reasoning_format", "verbose"))
 }
 
-func newInput() input {
-	return input{Conversation: ask.NewConversation(), output: outputConfig{form: &ask.Held{}}}
+// init has the fields of an empty request.
+func (in *input) init(s *API) {
+	in.Conversation, in.output = ask.NewConversation(), outputConfig{form: &ask.Held{}}
+	in.offers = offers{web: s.Web, servers: s.Servers, knows: in.knows}
 }
 
 func (in *input) Fields() []field.Field {
 	return []field.Field{
 		field.Required("messages", &in.turns, "The conversation so far."),
 		field.Input("system", &in.system, "The system prompt, a text or blocks of text."),
-		field.Input("tools", tools{&in.Tools}, "Tools that the model may call."),
+		field.Input("tools", tools{&in.Tools, &in.offers}, "Tools that the model may call: those that the client runs, which have an "+
+			"input_schema, and web_search_20250305, web_fetch_20250910, both with any date, and mcp_toolset, which the server runs."),
 		field.Input("tool_choice", &in.choice, "Whether it may, or must: auto, any, tool or none."),
 		field.Input("thinking", &in.thinking, "Whether the model thinks before it answers; by default as its chat "+
 			"template has it."),
@@ -72,7 +90,8 @@ func (in *input) Fields() []field.Field {
 			"The older form of output_config.format."),
 		field.Input("thread", &in.thread, "Refused: the server holds no conversation. The error has the code by which "+
 			"clients send all of it again."),
-		field.Input("mcp_servers", &in.servers, "Refused unless it is empty: the server calls no tools for this API."),
+		field.Input("mcp_servers", mcpServers{&in.offers}, "MCP servers of the server's configuration, by their names there, whose tools "+
+			"the server calls for the model."),
 		field.Input("container", &in.container, "Refused: the server runs no code."),
 	}
 }
@@ -96,9 +115,6 @@ func (in *input) refuseAbsent() error {
 		e := reply.Invalid("thread", "the server holds no conversation, want the whole one in messages and no thread")
 		e.Extra = map[string]any{"details": threadDetails}
 		return e
-	case in.servers.asked:
-		return reply.Invalid("mcp_servers", "the server calls none for a conversation, want tools with an input_schema, "+
-			"which the client runs")
 	case in.container.asked:
 		return reply.Invalid("container", "the server runs no code, want none")
 	}
@@ -119,12 +135,20 @@ func (q *query) Source(ctx context.Context, m *ask.Model) (ask.Source, error) {
 	if err := q.converse(); err != nil {
 		return ask.Source{}, err
 	}
+	if q.fresh == nil && q.offers.calls() {
+		fresh := *q
+		q.fresh = &fresh
+		ask.KeepTexts(ctx)
+	}
 	return q.Conversation.Source(ctx, m)
 }
 
 // Converse fills in the conversation.
 func (in *input) converse() error {
 	if err := in.refuseAbsent(); err != nil {
+		return err
+	}
+	if err := in.offers.settle(&in.Tools); err != nil {
 		return err
 	}
 	in.Messages = in.turns.conversation(in.system)
@@ -218,8 +242,10 @@ type countQuery struct {
 	input
 }
 
-func newCountQuery(m *ask.Model) *countQuery {
-	return ask.Filled(m, &countQuery{input: newInput()})
+func (s *API) newCountQuery(m *ask.Model) *countQuery {
+	q := &countQuery{}
+	q.init(s)
+	return ask.Filled(m, q)
 }
 
 func (q *countQuery) Fields() []field.Field {
@@ -231,16 +257,16 @@ type count struct {
 	Tokens int `json:"input_tokens"`
 }
 
-func countTokens(req *answer.Request) error {
+func (s *API) countTokens(req *answer.Request) error {
 	m := req.Model
-	q := newCountQuery(m)
+	q := s.newCountQuery(m)
 	if err := req.Read(q); err != nil {
 		return err
 	}
 	if err := q.converse(); err != nil {
 		return err
 	}
-	q.Conversation.Counted = true
+	q.CountsPrompts()
 	src, err := q.Conversation.Source(req.Context(), m)
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package anthropic
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -10,14 +11,27 @@ import (
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
-// tools are tools as Anthropic's clients send them.
-type tools struct{ to *ask.Tools }
-
-func (l tools) Take(r *field.Reader) error {
-	return l.to.Read(r, `an array of tools such as {"name": "get_time", "input_schema": {"type": "object"}}`, readTool)
+// tools are tools as Anthropic's clients send them: those that clients run, and those that the server calls.
+type tools struct {
+	to     *ask.Tools
+	served *offers
 }
 
-func readTool(r *field.Reader) (ask.Tool, error) {
+const wantTools = `an array of tools such as {"name": "get_time", "input_schema": {"type": "object"}}`
+
+func (l tools) Take(r *field.Reader) error {
+	*l.to = ask.Tools{}
+	l.served.served, l.served.sets = nil, nil
+	return r.Elements(wantTools, func(i int) error {
+		v, err := r.Raw()
+		if err == nil {
+			err = l.add(v)
+		}
+		return field.Within(fmt.Sprintf("element %d", i), err)
+	})
+}
+
+func (l tools) add(v jsontext.Value) error {
 	var t struct {
 		Type        string         `json:"type"`
 		Name        string         `json:"name"`
@@ -25,52 +39,74 @@ func readTool(r *field.Reader) (ask.Tool, error) {
 		Strict      bool           `json:"strict"`
 		Schema      jsontext.Value `json:"input_schema"`
 	}
-	if err := r.Decode(&t); err != nil {
-		return ask.Tool{}, err
+	if v.Kind() != '{' {
+		return field.Wrong(v, "an object")
+	}
+	if err := field.Decode(v, &t); err != nil {
+		return err
+	}
+	switch {
+	case t.Schema != nil:
+	case searchType.MatchString(t.Type), readType.MatchString(t.Type):
+		return l.served.addWeb(l.to, searchType.MatchString(t.Type), v)
+	case t.Type == toolsetType:
+		return l.served.addSet(v)
 	}
 	switch {
 	case t.Type != "" && t.Type != "custom" && t.Schema == nil:
-		return ask.Tool{}, reply.Bad("type: %s is a tool that Anthropic defines or runs, want one with an input_schema",
+		return reply.Bad("type: %s is a tool that Anthropic defines or runs, want one with an input_schema, or of the web or MCP servers",
 			field.Quote(t.Type))
 	case t.Name == "":
-		return ask.Tool{}, reply.Bad("name: missing, want a string")
+		return reply.Bad("name: missing, want a string")
 	case t.Schema == nil:
-		return ask.Tool{}, reply.Bad("input_schema: missing, want an object")
+		return reply.Bad("input_schema: missing, want an object")
 	case t.Schema.Kind() != '{':
-		return ask.Tool{}, reply.Bad("input_schema: %s, want an object", field.Describe(t.Schema))
+		return reply.Bad("input_schema: %s, want an object", field.Describe(t.Schema))
 	}
-	return ask.NewTool(t.Name, t.Description, t.Schema, t.Strict)
+	tool, err := ask.NewTool(t.Name, t.Description, t.Schema, t.Strict)
+	if err == nil {
+		err = l.to.Add(tool)
+	}
+	return err
 }
 
 func (l tools) Value() any { return nil }
 
 func (l tools) Schema() field.Schema {
 	return field.Schema{"type": "array", "maxItems": ask.MaxTools,
-		"items": field.Schema{"type": "object", "required": []string{"name"}, "properties": field.Schema{
+		"items": field.Schema{"type": "object", "properties": field.Schema{
+			"type": field.Schema{"type": []string{"string", "null"}},
 			"name": field.Schema{"type": "string"}, "description": field.Schema{"type": []string{"string", "null"}},
 			"input_schema": field.Schema{"type": "object"},
 		}}}
 }
 
-// Ids of calls begin with toolu_ for Anthropic's clients. The rest is the model's own, or what follows call_ in an id
-// that was made for it; templates get the id as it was.
+// Ids of calls begin with toolu_ for Anthropic's clients, and with other names where the server makes them. The rest is the
+// model's own, or what follows call_ in an id that was made for it; templates get the id as it was.
 const (
-	callPrefix = "toolu_"
-	openAICall = "call_"
+	callPrefix   = "toolu_"
+	webPrefix    = "srvtoolu_"
+	remotePrefix = "mcptoolu_"
+	openAICall   = "call_"
 )
 
-func newID(id string) string { return callPrefix + strings.TrimPrefix(id, openAICall) }
+func newID(id string) string { return idWith(callPrefix, id) }
+
+func idWith(prefix, id string) string { return prefix + strings.TrimPrefix(id, openAICall) }
 
 // modelID is the id that newID was given.
 func modelID(id string) string {
-	own, ok := strings.CutPrefix(id, callPrefix)
-	switch {
-	case !ok || own == "":
-		return id
-	case len(own) == 24: // the letters that follow call_
-		return openAICall + own
+	for _, prefix := range []string{callPrefix, webPrefix, remotePrefix} {
+		own, ok := strings.CutPrefix(id, prefix)
+		switch {
+		case !ok || own == "":
+			continue
+		case len(own) == 24: // the letters that follow call_
+			return openAICall + own
+		}
+		return own
 	}
-	return own
+	return id
 }
 
 // choice is tool_choice.

@@ -225,9 +225,9 @@ func (q *responsesQuery) Length() int {
 	for i := range q.items {
 		n += len(q.items[i].raw)
 	}
-	for _, s := range q.offered.servers {
-		for i := range s.offers {
-			n += len(s.offers[i].Schema) + len(s.offers[i].Description)
+	for _, t := range q.offered.names {
+		if t.served != nil {
+			n += t.served.Size()
 		}
 	}
 	return n
