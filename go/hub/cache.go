@@ -445,7 +445,7 @@ func (h *Hub) Copy(ctx context.Context, from, to string) error {
 // checkAlias returns an error unless name is valid as an alias.
 func checkAlias(name string) error {
 	bare, tag, tagged := strings.Cut(name, ":")
-	ok := len(name) <= 200 && (!tagged || tagForm.MatchString(tag))
+	ok := len(name) <= 200 && (!tagged || tagForm(tag))
 	for _, part := range strings.Split(bare, "/") {
 		ok = ok && isComponent(part)
 	}

@@ -9,6 +9,7 @@ import (
 	"path"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // A Kind is a kind of server.
@@ -44,12 +45,19 @@ const (
 
 // The forms of names. None can be a path that leaves a folder.
 var (
-	component = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
-	tagForm   = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
-	hostForm  = regexp.MustCompile(`^([A-Za-z0-9-]+\.)*[A-Za-z0-9-]+(:[0-9]{1,5})?$`)
-	nameForm  = regexp.MustCompile(`^([a-z0-9][a-z0-9_-]{0,63}/)?[a-z0-9][a-z0-9_.-]{1,79}(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,79})?$`)
-	sumForm   = regexp.MustCompile(`^[0-9a-f]{64}$`)
+	component = form(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
+	tagForm   = component
+	hostForm  = form(`^([A-Za-z0-9-]+\.)*[A-Za-z0-9-]+(:[0-9]{1,5})?$`)
+	nameForm  = form(`^([a-z0-9][a-z0-9_-]{0,63}/)?[a-z0-9][a-z0-9_.-]{1,79}(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,79})?$`)
+	sumForm   = form(`^[0-9a-f]{64}$`)
 )
+
+// form returns whether texts have the form of a regular expression. It is compiled when it is first asked: most processes
+// ask none of them, and to compile all took a tenth of what a process needs to begin.
+func form(expression string) func(text string) bool {
+	compiled := sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
+	return func(text string) bool { return compiled().MatchString(text) }
+}
 
 // prefixes maps the prefixes of names to the parsers of the rest.
 var prefixes = []struct {
@@ -91,7 +99,7 @@ func ParseRef(s string) (Ref, error) {
 // Guess returns what a word most likely names, if it has the form of a model's name as Ollama's users type it: NAME, NAME:TAG
 // or USER/NAME, in lower case. Else it returns "".
 func Guess(word string) string {
-	if !nameForm.MatchString(word) {
+	if !nameForm(word) {
 		return ""
 	}
 	return "ollama.com/" + word
@@ -112,7 +120,7 @@ func parseHF(s string) (Ref, error) {
 		}
 		r.File = file
 	} else if name, tag, tagged := strings.Cut(repo, ":"); tagged {
-		if !tagForm.MatchString(tag) {
+		if !tagForm(tag) {
 			return Ref{}, fmt.Errorf("the quantization %q, want one such as Q4_K_M", tag)
 		}
 		if repo = name; !strings.EqualFold(tag, "latest") {
@@ -120,7 +128,7 @@ func parseHF(s string) (Ref, error) {
 		}
 	}
 	if name, rev, ok := strings.Cut(repo, "@"); ok {
-		if repo = name; !component.MatchString(rev) || strings.Contains(rev, "..") {
+		if repo = name; !component(rev) || strings.Contains(rev, "..") {
 			return Ref{}, fmt.Errorf("the revision %q, want a branch, a tag or a commit", rev)
 		}
 		r.Rev = rev
@@ -157,7 +165,7 @@ func parseHFPage(s string) (Ref, error) {
 // parseOllama parses NAME[:TAG] or USER/NAME[:TAG].
 func parseOllama(s string) (Ref, error) {
 	repo, tag, tagged := strings.Cut(s, ":")
-	if tagged && !tagForm.MatchString(tag) {
+	if tagged && !tagForm(tag) {
 		return Ref{}, fmt.Errorf("the tag %q, want one such as 8b", tag)
 	}
 	if !tagged {
@@ -176,18 +184,18 @@ func parseOllama(s string) (Ref, error) {
 // parseOCI parses HOST/REPO[:TAG|@sha256:DIGEST].
 func parseOCI(s string) (Ref, error) {
 	host, repo, ok := strings.Cut(s, "/")
-	if !ok || !hostForm.MatchString(host) {
+	if !ok || !hostForm(host) {
 		return Ref{}, errors.New("want oci://HOST/REPO[:TAG]")
 	}
 	r := Ref{Kind: OCI, Host: host, Tag: "latest"}
 	if name, digest, pinned := strings.Cut(repo, "@"); pinned {
 		sum, ok := strings.CutPrefix(digest, "sha256:")
-		if !ok || !sumForm.MatchString(sum) {
+		if !ok || !sumForm(sum) {
 			return Ref{}, fmt.Errorf("the digest %q, want sha256: and 64 digits", digest)
 		}
 		repo, r.Tag = name, digest
 	} else if name, tag, tagged := strings.Cut(repo, ":"); tagged {
-		if !tagForm.MatchString(tag) {
+		if !tagForm(tag) {
 			return Ref{}, fmt.Errorf("the tag %q, want one such as latest", tag)
 		}
 		repo, r.Tag = name, tag
@@ -210,7 +218,7 @@ func parseWeb(s string) (Ref, error) {
 	r := Ref{Kind: Web}
 	if u.Fragment != "" {
 		sum, ok := strings.CutPrefix(u.Fragment, "sha256=")
-		if sum = strings.ToLower(sum); !ok || !sumForm.MatchString(sum) {
+		if sum = strings.ToLower(sum); !ok || !sumForm(sum) {
 			return Ref{}, fmt.Errorf("#%s, want #sha256= and 64 digits", u.Fragment)
 		}
 		r.Sum = sum
@@ -325,7 +333,7 @@ func (r Ref) fileName() string {
 }
 
 // isComponent reports whether s is valid as a part of a name.
-func isComponent(s string) bool { return component.MatchString(s) && !strings.Contains(s, "..") }
+func isComponent(s string) bool { return component(s) && !strings.Contains(s, "..") }
 
 // checkPath returns an error unless p is a relative path of a file inside a folder.
 func checkPath(p string) error {
@@ -350,7 +358,7 @@ func checkName(s string) error {
 
 // checkSum returns an error unless s is a SHA-256 in hexadecimal.
 func checkSum(s string) error {
-	if _, err := hex.DecodeString(s); err != nil || !sumForm.MatchString(s) {
+	if _, err := hex.DecodeString(s); err != nil || !sumForm(s) {
 		return fmt.Errorf("the sha256 %.80q, want 64 digits", s)
 	}
 	return nil
