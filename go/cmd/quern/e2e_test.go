@@ -35,6 +35,13 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, runHung(path))
 		os.Exit(1)
 	}
+	if os.Getenv(inSequence) != "" {
+		if err := runSequence(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	flag.Parse()
 	if flag.Lookup("test.fuzz").Value.String() != "" || flag.Lookup("test.fuzzworker").Value.String() == "true" {
 		os.Exit(m.Run()) // of parsers, without the program
@@ -71,6 +78,9 @@ type invocation struct {
 	limited bool   // to a gigabyte of memory of its own
 }
 
+// memoryLimit is a gigabyte, for the shell.
+const memoryLimit = "ulimit -d 1048576"
+
 // quern runs the program with args and an empty standard input.
 func quern(t *testing.T, args ...string) result {
 	t.Helper()
@@ -85,7 +95,7 @@ func (in invocation) run(t *testing.T) result {
 	if in.limited {
 		// The limit on data counts what is written and not shared; the peak of
 		// the process would count ours too, from before it became another.
-		in.limits = "ulimit -d 1048576"
+		in.limits = memoryLimit
 	}
 	if in.limits != "" {
 		cmd = exec.CommandContext(ctx, "sh", append([]string{"-c", in.limits + ` && exec "$0" "$@"`, program}, in.args...)...)
