@@ -57,8 +57,8 @@ mpi: lib
 
 # The mpirun of that MPI.
 MPIRUN ?= mpirun
-test-mpi: mpi
-	QUERN_MPI=$(CURDIR)/bin/quern-mpi QUERN_MPIRUN=$(MPIRUN) scripts/go.sh test -count 1 -run TestMPI -v ./go/cmd/quern
+test-mpi: all mpi
+	QUERN_TEST_PROGRAM=$(CURDIR)/bin/quern QUERN_MPI=$(CURDIR)/bin/quern-mpi QUERN_MPIRUN=$(MPIRUN) scripts/go.sh test -count 1 -run TestMPI -v ./go/cmd/quern
 
 # UCX, and what it has of RDMA, as static libraries. Of its own only what has constructors has to be named.
 UCX_LIBS = -u ucs_init -u ucp_global_init -L$(dir $(shell $(CC) -print-file-name=libucp.a))ucx -Wl,--start-group \
@@ -71,8 +71,8 @@ cluster: lib
 	@scripts/setup.sh cluster
 	CGO_ENABLED=1 QN_TAGS=ucx scripts/go.sh build -buildvcs=$(VCS) -ldflags '-s -w -X main.version=$(VERSION) -linkmode external -extldflags "-static $(UCX_LIBS) -lpthread -ldl -lrt -lm"' -o bin/quern-cluster ./go/cmd/quern
 
-test-cluster: cluster
-	QUERN_CLUSTER=$(CURDIR)/bin/quern-cluster scripts/go.sh test -count 1 -run TestCluster -v ./go/cmd/quern
+test-cluster: all cluster
+	QUERN_TEST_PROGRAM=$(CURDIR)/bin/quern QUERN_CLUSTER=$(CURDIR)/bin/quern-cluster scripts/go.sh test -count 1 -run TestCluster -v ./go/cmd/quern
 
 # On Linux, for other systems.
 .PHONY: windows macos test-windows

@@ -24,7 +24,7 @@ tool=build/release-tool
 # pages: the manual and the completions, of the program itself.
 pages() {
 	rm -rf build/release && mkdir -p build/release/{man/man1,completions}
-	QUERN_MAN_DIR=$PWD/build/release/man/man1 scripts/go.sh test -count=1 -run '^TestManPages$' ./go/cmd/quern >/dev/null
+	QUERN_TEST_PROGRAM=$PWD/bin/quern QUERN_MAN_DIR=$PWD/build/release/man/man1 scripts/go.sh test -count=1 -run '^TestManPages$' ./go/cmd/quern >/dev/null
 	bin/quern completion bash >build/release/completions/quern.bash
 	bin/quern completion zsh >build/release/completions/_quern
 	bin/quern completion fish >build/release/completions/quern.fish
