@@ -46,9 +46,9 @@ var experiments = []experiment{
 	python("witness"),
 	python("spectrum"), python("equal_bytes"), python("whitened"), python("kronecker"), python("layers"), python("sharing"),
 	python("entropy"), python("bound"),
-	python("reuse"), python("tiers"), python("sparse"), python("old_kv"), python("pages"),
+	python("reuse"), python("tiers"), python("sparse"), python("old_kv"), python("pages"), python("prompts"),
 	python("exits"), python("partial"),
-	python("requantize"), python("neurons"), python("activations"), python("loftq"),
+	python("requantize"), python("neurons"), python("activations"), python("planes"), python("loftq"),
 	compiled("rans"), compiled("twelve"), compiled("amx"),
 	{name: "smt", run: smt}, {name: "sustained", run: sustained}, {name: "energy", run: energy},
 }
