@@ -20,8 +20,8 @@
 #define TILE 96       /* tokens of a call: words are paired once for all */
 
 /*
- * Columns at a time of many tokens: the words of two panels take 8 KB, so that those, the activations of two tiles and the
- * sums of TILE tokens are in 32 KB of first-level cache.
+ * Columns at a time of many tokens: the words of two panels take 8 KB, so that those, the activations of two tiles and
+ * the sums of TILE tokens are in 32 KB of first-level cache.
  */
 #define PART 128
 
