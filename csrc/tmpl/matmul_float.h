@@ -23,7 +23,6 @@
 
 #define MM_FLOAT_TILE 48 /* tokens of a call: columns are read once for all */
 
-
 /* Both chains of a token's sums, those of even columns and those of odd ones. */
 struct chains {
 	float of[2][QN_PANEL];
@@ -108,9 +107,9 @@ INLINE void mm_tokens(int type, int np, struct chains *const y[2], const void *c
 		if (MM_FLOAT_PART < QN_ACT_BLOCK && t + at < nt)
 			ask_acts(x + (t + at) * QN_ACT_BLOCK, at);
 		switch (at) {
-#define TOKENS(nt)                                                 \
-	case nt:                                                   \
-		if (nt <= MM_FLOAT_TOKENS / np)                    \
+#define TOKENS(nt)                                                                \
+	case nt:                                                                  \
+		if (nt <= MM_FLOAT_TOKENS / np)                                   \
 			mm_columns(type, np, nt, yt, w, x + t * QN_ACT_BLOCK, n); \
 		break;
 			TOKENS(1) TOKENS(2) TOKENS(3) TOKENS(4) TOKENS(5) TOKENS(6)
