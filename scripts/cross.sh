@@ -112,6 +112,7 @@ look() { go run ./scripts/release -mach-o "$1" -arch "$2" -stubs "$(stubs)"; }
 built() {
 	local package packages out=$PWD/build-$1-$2
 	program "$1" "$2" >/dev/null
+	build/zig/zig cc -target "$(target "$1" "$2")" -O2 -municode -o "$out/press.exe" scripts/wine/press/press.c
 	mapfile -t packages < <(awk '$1 == "package" { print $2 }' scripts/wine/tests.txt)
 	for package in "${packages[@]}"; do
 		sed "s/PACKAGE/$package/" scripts/wine/remove.go.txt >"$out/$package.go"

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -21,6 +22,13 @@ func (w wine) program() []check {
 		{"names with spaces and Cyrillic letters", w.names},
 		{"a client, a kill and a restart with the disk cache", w.disk},
 		{"bad input is one line", w.bad},
+		{"files of a network share", w.share},
+		{"a volume that is full", w.full},
+		{"folders that are read-only", w.readOnly},
+		{"a model that is renamed and removed in use", w.moved},
+		{"processors with fewer instructions", w.sets},
+		{"Ctrl-C and Ctrl-Break in an answer", w.interrupts},
+		{"consoles of other code pages", w.consoles},
 		{"a service", w.service},
 	}
 }
@@ -156,6 +164,25 @@ func (s *served) post(path, body string, status int, v any) error {
 	return json.Unmarshal(b, v)
 }
 
+// metric returns one of the server's metrics.
+func (s *served) metric(name string) (float64, error) {
+	r, err := http.Get(s.url + "/metrics")
+	if err != nil {
+		return 0, err
+	}
+	defer r.Body.Close()
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(b)) {
+		if rest, ok := strings.CutPrefix(line, name); ok && (rest[0] == ' ' || rest[0] == '{') {
+			return strconv.ParseFloat(strings.TrimSpace(line[strings.LastIndexByte(line, ' '):]), 64) // labels say the model
+		}
+	}
+	return 0, fmt.Errorf("no metric %s", name)
+}
+
 // story is the body of a request with a text of some 400 tokens, which is another one for each k.
 func story(k int) string {
 	words := strings.Fields("the quick brown fox jumps over a lazy dog while rain falls on green hills and small boats sail home")
@@ -167,8 +194,8 @@ func story(k int) string {
 	return string(body)
 }
 
-// disk asks a server that keeps what memory has no room for on the disk, kills it, and asks another one beside what the first has
-// left: it says the same. (Whether it reads that depends on what reading costs by its clock, which is none to go by under Wine.)
+// disk asks a server that keeps what memory has no room for on the disk until it reads some of that, kills it, and asks another one
+// beside what the first has left, which reads it: all say the same. Threads are one, or computing costs less than reading.
 func (w wine) disk() error {
 	at, err := w.folder()
 	if err != nil {
@@ -181,14 +208,22 @@ func (w wine) disk() error {
 	const texts = 5
 	want := make([]string, texts)
 	for try := range 2 {
-		s, err := w.serve("-m", model, "-c", "1024", "--kv-memory", "6M", "--cache-disk", cache, "--cache-disk-size", "40M")
+		s, err := w.serve("-m", model, "-c", "1024", "--kv-memory", "6M", "--cache-disk", cache, "--cache-disk-size", "40M", "--threads", "1")
 		if err != nil {
 			return err
 		}
-		err = s.answers(want)
+		read := 0.0
+		for round := 0; err == nil && read == 0 && round < 20; round++ {
+			if err = s.answers(want); err == nil {
+				read, err = s.metric("quern_prompt_restored_tokens_total")
+			}
+		}
 		s.kill()
 		if err != nil {
 			return err
+		}
+		if read == 0 {
+			return fmt.Errorf("server %d has read nothing from the disk: %s", try, s.said())
 		}
 		if pages, err := filepath.Glob(filepath.Join(cache, "*", "*.page")); err != nil || len(pages) == 0 {
 			return fmt.Errorf("server %d has left no pages on the disk, %v: %s", try, err, s.said())
@@ -219,6 +254,10 @@ func (s *served) answers(want []string) error {
 // bad gives the program what it must refuse.
 func (w wine) bad() error {
 	long := filepath.Join(w.dir, strings.Repeat("длинное имя ", 30)) // more than a file may have
+	prompt := filepath.Join(w.dir, "prompt.txt")
+	if err := os.WriteFile(prompt, []byte("\xcf\xf0\xe8\xe2\xe5\xf2"), 0o666); err != nil { // in code page 1251
+		return err
+	}
 	for _, b := range []struct {
 		words []string
 		args  []string
@@ -228,6 +267,7 @@ func (w wine) bad() error {
 		{[]string{"длинное имя"}, []string{"run", "-m", long, "-p", "x"}},
 		{[]string{"длинное имя"}, []string{"export-demo", long}},
 		{[]string{"con?.gguf"}, []string{"export-demo", "con?.gguf"}},
+		{[]string{"prompt.txt is not UTF-8"}, []string{"run", "-m", "demo", "-f", prompt}},
 		{[]string{"Windows has no port of several processes"}, []string{"serve", "-m", "demo", "--reuse-port"}},
 	} {
 		if err := w.refused(b.words, b.args...); err != nil {
