@@ -7,7 +7,7 @@
 #	make test-mpi   that with mpirun: the same answers, and what happens when a process is lost
 #	make cluster    bin/quern-cluster, with UCX inside: for "serve --ranks host:port" and "rank"
 #	make test-cluster   that over this machine's network, and between network namespaces where root can make them
-#	make windows    quern.exe for Windows on amd64, by Zig's C compiler, into build-windows-amd64/
+#	make windows    quern.exe for Windows on amd64 and arm64, by Zig's C compiler, into build-windows-amd64/ and -arm64/, looked at
 #	make macos      quern for macOS on arm64 and amd64, and the checks of C, likewise: linked and looked at, not run
 #	make test-windows   checks of C, tests of Go and the program for Windows, under Wine
 #	make test-riscv     the C library for 64-bit RISC-V, into build-riscv64/, and some of its checks, under QEMU
@@ -78,6 +78,8 @@ test-cluster: all cluster
 .PHONY: windows macos test-windows
 windows:
 	@scripts/cross.sh program windows amd64 '$(VERSION)'
+	@scripts/cross.sh program windows arm64 '$(VERSION)'
+	@scripts/cross.sh check windows arm64
 
 macos:
 	@scripts/cross.sh program darwin arm64 '$(VERSION)'

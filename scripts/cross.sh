@@ -3,16 +3,16 @@
 #
 #	scripts/cross.sh lib SYSTEM ARCH                the C library and its checks, into build-SYSTEM-ARCH
 #	scripts/cross.sh program SYSTEM ARCH [VERSION]  that and the program; prints its path
-#	scripts/cross.sh check SYSTEM ARCH              the checks: of Windows run under Wine, of macOS, which cannot run, are
-#	                                                looked at, as is the program: what they load, what they ask of it, and
-#	                                                that their signatures are right
+#	scripts/cross.sh check SYSTEM ARCH              the checks, and the program where it is built, are looked at: what they
+#	                                                load, what they ask of it, and of macOS that their signatures are right;
+#	                                                of Windows on amd64 the checks run, under Wine
 #	scripts/cross.sh built windows amd64            the program, and Go's tests as programs
 #	scripts/cross.sh tests windows amd64 [ARGS]     Go's tests of packages, and the program as people use it, under Wine:
 #	                                                scripts/wine has ARGS, and tests.txt there says which
 #	scripts/cross.sh stubs                          where it says what macOS's libraries have
 #	scripts/cross.sh able                           whether Wine is there
 #
-# SYSTEM and ARCH are Go's words: windows amd64, darwin arm64, darwin amd64. Clang alone: GCC does not align the stack for
+# SYSTEM and ARCH are Go's words: windows amd64, windows arm64, darwin arm64, darwin amd64. Clang alone: GCC does not align the stack for
 # AVX's registers on Windows.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -49,10 +49,11 @@ random() {
 target() {
 	case $1-$2 in
 	windows-amd64) echo x86_64-windows-gnu ;;
+	windows-arm64) echo aarch64-windows-gnu ;;
 	darwin-amd64) echo "x86_64-macos.$macos" ;;
 	darwin-arm64) echo "aarch64-macos.$macos" ;;
 	*)
-		echo "cross: $1 on $2: want windows amd64, darwin arm64 or darwin amd64" >&2
+		echo "cross: $1 on $2: want windows amd64, windows arm64, darwin arm64 or darwin amd64" >&2
 		return 2
 		;;
 	esac
@@ -96,18 +97,26 @@ undated() {
 }
 
 check() {
-	if [[ $1 == windows ]]; then
+	local exe=
+	[[ $1 != windows ]] || exe=.exe
+	look "$1" "$2" "build-$1-$2/csrc/check$exe"
+	[[ ! -e build-$1-$2/quern$exe ]] || look "$1" "$2" "build-$1-$2/quern$exe"
+	if [[ $1-$2 == windows-amd64 ]]; then
 		prefix
 		wine "build-$1-$2/csrc/check.exe" --quick "${@:3}"
-	else
-		look "build-$1-$2/csrc/check" "$2"
-		[[ ! -e build-$1-$2/quern ]] || look "build-$1-$2/quern" "$2"
 	fi
 }
 
 # stubs: the folders of what macOS has, with a comma between.
 stubs() { echo "$macos_has,$(build/zig/zig env | sed -n 's/.*lib_dir.*"\(.*\)".*/\1/p')/libc/darwin"; }
-look() { go run ./scripts/release -mach-o "$1" -arch "$2" -stubs "$(stubs)"; }
+# look SYSTEM ARCH PROGRAM
+look() {
+	if [[ $1 == windows ]]; then
+		go run ./scripts/release -pe "$3" -arch "$2"
+	else
+		go run ./scripts/release -mach-o "$3" -arch "$2" -stubs "$(stubs)"
+	fi
+}
 
 built() {
 	local package packages out=$PWD/build-$1-$2

@@ -72,7 +72,7 @@ publish() {
 others() {
 	local at system arch binary
 	[[ -x build/zig/zig ]] || { echo "release: no Zig here (scripts/setup.sh release): nothing is made for Windows and macOS" >&2; return; }
-	for at in windows/amd64 darwin/arm64 darwin/amd64; do
+	for at in windows/amd64 windows/arm64 darwin/arm64 darwin/amd64; do
 		system=${at%/*} arch=${at#*/}
 		binary=$(scripts/cross.sh program "$system" "$arch" "$version")
 		mv "$binary" "$binary.first"

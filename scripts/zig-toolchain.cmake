@@ -4,13 +4,13 @@
 #	cmake --build build-windows-amd64
 #	wine64 build-windows-amd64/csrc/check.exe
 #
-# as scripts/cross.sh does. The other targets are aarch64-macos.12.0 and x86_64-macos.12.0, which have the oldest macOS. QN_ZIG is Zig's program.
+# as scripts/cross.sh does. The other targets are aarch64-windows-gnu, and aarch64-macos.12.0 and x86_64-macos.12.0, which have the oldest macOS. QN_ZIG is Zig's program.
 set(CMAKE_TRY_COMPILE_PLATFORM_VARIABLES QN_TARGET QN_ZIG)
 if(NOT QN_ZIG)
   set(QN_ZIG zig)
 endif()
 if(NOT QN_TARGET MATCHES "^(x86_64|aarch64)-(windows|macos)")
-  message(FATAL_ERROR "QN_TARGET is '${QN_TARGET}': want x86_64-windows-gnu, aarch64-macos or x86_64-macos")
+  message(FATAL_ERROR "QN_TARGET is '${QN_TARGET}': want x86_64-windows-gnu, aarch64-windows-gnu, aarch64-macos or x86_64-macos")
 endif()
 set(CMAKE_SYSTEM_PROCESSOR ${CMAKE_MATCH_1})
 if(CMAKE_MATCH_2 STREQUAL "windows")

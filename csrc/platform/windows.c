@@ -132,6 +132,7 @@ int sys_cond_wait(struct sys_cond *c, struct sys_mutex *m, int64_t until)
 	                                 !until || ms >= INFINITE ? INFINITE : (DWORD)ms, 0) != 0;
 }
 
+#if defined(__x86_64__)
 int sys_avx512(void)
 {
 	return 0;
@@ -143,7 +144,6 @@ int sys_amx(void)
 	return 0;
 }
 
-#if defined(__x86_64__)
 /*
  * fmaf() of MinGW's C library is a program where processors have an instruction: 25 ns, of which the scalar kernels'
  * products are chains. This one takes the instruction where there is one, as glibc's and macOS's do.
@@ -181,6 +181,24 @@ float fmaf(float a, float b, float c)
 	if (!how)
 		how = qn_cpu_isa() & QN_AVX2 ? 1 : 2;
 	return how == 1 ? fused(a, b, c) : by_double(a, b, c);
+}
+
+#elif defined(__aarch64__)
+
+/* Of IsProcessorFeaturePresent, which denies what a Windows does not know yet. Older headers lack the second name. */
+#define DOTPROD 43
+#define I8MM 66
+
+uint32_t sys_arm_isa(void)
+{
+	uint32_t isa = QN_NEON; /* part of every Windows on Arm */
+
+	if (!IsProcessorFeaturePresent(DOTPROD))
+		return isa;
+	isa |= QN_DOTPROD;
+	if (IsProcessorFeaturePresent(I8MM))
+		isa |= QN_I8MM;
+	return isa;
 }
 #endif
 

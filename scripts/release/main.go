@@ -1,6 +1,6 @@
 // Command release puts a built program into what is published: an archive with its man pages and
 // completions, a bill of materials, for Linux a container image, and their checksums; and at the end what package managers
-// of Windows and macOS are told of it. A program for macOS is looked at first.
+// of Windows and macOS are told of it. A program for these is looked at first.
 //
 //	go run ./scripts/release -binary bin/quern -arch amd64 -version v0.1.0 -docs build/release -out dist
 //	go run ./scripts/release -binary build-windows-amd64/quern.exe -system windows -version v0.1.0 -docs build/release -out dist
@@ -50,6 +50,7 @@ func main() {
 	packages := flag.Bool("packages", false, "write the manifests of winget, Scoop and Homebrew for the archives that are there")
 	index := flag.Bool("index", false, "write the images that are there as one of several architectures")
 	machO := flag.String("mach-o", "", "look at this `program` for macOS, which cannot be run here, and write nothing")
+	exe := flag.String("pe", "", "look at this `program` for Windows, and write nothing")
 	flag.Parse()
 	if s, err := strconv.ParseInt(os.Getenv("SOURCE_DATE_EPOCH"), 10, 64); err == nil {
 		r.time = time.Unix(s, 0).UTC()
@@ -64,6 +65,8 @@ func main() {
 		run = r.multiArch
 	case *machO != "":
 		r.binary, run = *machO, r.lookAtMac
+	case *exe != "":
+		run = func() error { return checkPE(*exe, r.arch) }
 	}
 	if err := run(); err != nil {
 		fmt.Fprintf(os.Stderr, "release: %v\n", err)
@@ -80,8 +83,13 @@ func (r *release) write() error {
 	if r.binary == "" || r.version == "" {
 		return fmt.Errorf("want -binary and -version")
 	}
-	if r.system == "darwin" {
+	switch r.system {
+	case "darwin":
 		if err := r.lookAtMac(); err != nil {
+			return err
+		}
+	case "windows":
+		if err := checkPE(r.binary, r.arch); err != nil {
 			return err
 		}
 	}

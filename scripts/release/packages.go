@@ -18,7 +18,8 @@ const (
 // told says what the templates below need of the archives of a release.
 type told struct {
 	Version, Tag, Site, Description string
-	Windows, MacArm, MacIntel       published
+	Windows, WindowsArm             published // the second has no URL where it is not there
+	MacArm, MacIntel                published
 }
 
 type published struct{ URL, Sum string }
@@ -29,6 +30,9 @@ func (r *release) packages() error {
 	m := told{Version: strings.TrimPrefix(r.version, "v"), Tag: r.version, Site: site, Description: description}
 	windows, err := r.published(&m.Windows, "windows", "amd64", ".zip")
 	if err != nil {
+		return err
+	}
+	if _, err := r.published(&m.WindowsArm, "windows", "arm64", ".zip"); err != nil {
 		return err
 	}
 	arm, err := r.published(&m.MacArm, "darwin", "arm64", ".tar.gz")
@@ -115,6 +119,11 @@ Installers:
 - Architecture: x64
   InstallerUrl: {{.Windows.URL}}
   InstallerSha256: {{upper .Windows.Sum}}
+{{- with .WindowsArm}}{{if .URL}}
+- Architecture: arm64
+  InstallerUrl: {{.URL}}
+  InstallerSha256: {{upper .Sum}}
+{{- end}}{{end}}
 ManifestType: installer
 ManifestVersion: 1.6.0
 `},
@@ -141,6 +150,10 @@ func scoop(m told) ([]byte, error) {
 		URL  string `json:"url"`
 		Hash string `json:"hash"`
 	}
+	programs := map[string]download{"64bit": {m.Windows.URL, m.Windows.Sum}}
+	if m.WindowsArm.URL != "" {
+		programs["arm64"] = download{m.WindowsArm.URL, m.WindowsArm.Sum}
+	}
 	b, err := json.MarshalIndent(struct {
 		Version      string              `json:"version"`
 		Description  string              `json:"description"`
@@ -151,7 +164,7 @@ func scoop(m told) ([]byte, error) {
 		CheckVersion string              `json:"checkver"`
 	}{
 		m.Version, m.Description, m.Site, "Apache-2.0",
-		map[string]download{"64bit": {m.Windows.URL, m.Windows.Sum}}, "quern.exe", "github",
+		programs, "quern.exe", "github",
 	}, "", "    ")
 	if err != nil {
 		return nil, fmt.Errorf("scoop: %w", err)

@@ -35,7 +35,7 @@ func archives(t *testing.T, version string) *release {
 	if err := os.Mkdir(r.out, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, at := range []string{"windows amd64", "darwin arm64", "darwin amd64"} {
+	for _, at := range []string{"windows amd64", "windows arm64", "darwin arm64", "darwin amd64"} {
 		r.system, r.arch, _ = strings.Cut(at, " ")
 		if err := os.WriteFile(r.name(".licences.txt"), []byte("licences"), 0o644); err != nil {
 			t.Fatal(err)
@@ -112,9 +112,17 @@ func TestPackages(t *testing.T) {
 	if s, _ := kinds["defaultLocale"]["ShortDescription"].(string); len(s) < 3 || len(s) > 256 {
 		t.Errorf("winget describes it by %d letters, want 3 to 256", len(s))
 	}
-	installer := kinds["installer"]["Installers"].([]any)[0].(map[string]any)
-	if installer["InstallerUrl"] != url+windows || installer["InstallerSha256"] != strings.ToUpper(sum(windows)) || installer["Architecture"] != "x64" {
-		t.Errorf("winget installs %v", installer)
+	arm := "quern-v1.2.3-windows-arm64.zip"
+	installers := kinds["installer"]["Installers"].([]any)
+	for i, want := range []struct{ arch, name string }{{"x64", windows}, {"arm64", arm}} {
+		if i >= len(installers) {
+			t.Errorf("winget has no installer for %s", want.arch)
+			continue
+		}
+		is := installers[i].(map[string]any)
+		if is["InstallerUrl"] != url+want.name || is["InstallerSha256"] != strings.ToUpper(sum(want.name)) || is["Architecture"] != want.arch {
+			t.Errorf("winget installs %v", is)
+		}
 	}
 
 	var scoop struct {
@@ -127,9 +135,12 @@ func TestPackages(t *testing.T) {
 	if at := scoop.Architecture["64bit"]; scoop.Version != "1.2.3" || scoop.Bin != "quern.exe" || at.URL != url+windows || at.Hash != sum(windows) {
 		t.Errorf("Scoop installs %+v", scoop)
 	}
+	if at := scoop.Architecture["arm64"]; at.URL != url+arm || at.Hash != sum(arm) {
+		t.Errorf("Scoop installs %+v", scoop)
+	}
 
 	sums := string(read(t, r, "SHA256SUMS"))
-	for _, name := range []string{windows, "packages/winget/Quern.Quern.installer.yaml", "packages/scoop/quern.json", "packages/homebrew/quern.rb"} {
+	for _, name := range []string{windows, arm, "packages/winget/Quern.Quern.installer.yaml", "packages/scoop/quern.json", "packages/homebrew/quern.rb"} {
 		if line := sum(name) + "  " + name + "\n"; strings.Count(sums, line) != 1 {
 			t.Errorf("SHA256SUMS has no %s:\n%s", line, sums)
 		}
@@ -165,5 +176,18 @@ func TestPackagesOfWhatIsThere(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(r.out, "packages/homebrew")); !os.IsNotExist(err) {
 		t.Errorf("a formula without its archives: %v", err)
 	}
-	read(t, r, "packages/scoop/quern.json")
+	if got := string(read(t, r, "packages/scoop/quern.json")); !strings.Contains(got, "windows-arm64") {
+		t.Errorf("Scoop does not have the archive for Arm: %s", got)
+	}
+	if err := os.Remove(filepath.Join(r.out, "quern-v1.2.3-windows-arm64.zip")); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.packages(); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"packages/scoop/quern.json", "packages/winget/Quern.Quern.installer.yaml"} {
+		if got := string(read(t, r, name)); strings.Contains(got, "arm64") || !strings.Contains(got, "windows-amd64") {
+			t.Errorf("%s without the archive for Arm: %s", name, got)
+		}
+	}
 }
