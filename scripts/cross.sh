@@ -68,7 +68,8 @@ go_for() {
 }
 
 # link SYSTEM: what the linker is told.
-link() { [[ $1 != windows ]] || echo '-linkmode external -extldflags -static'; }
+# On Windows without an ID of Go's, which counts in when Zig's linker linked.
+link() { [[ $1 != windows ]] || echo '-buildid= -linkmode external -extldflags -static'; }
 
 lib() {
 	local target
@@ -84,16 +85,8 @@ program() {
 	lib "$1" "$2"
 	[[ $1 != windows ]] || out=$out.exe
 	go_for "$1" "$2" build -ldflags "-s -w -X main.version=${3:-} $(link "$1")" -o "$out" ./go/cmd/quern
-	[[ $1 != windows ]] || undated "$out"
+	[[ $1 != windows ]] || go run ./scripts/release -undate "$out"
 	echo "$out"
-}
-
-# undated FILE: without the time at which Zig's linker linked it, in the header that the word at 60 points to: the same sources
-# give the same bytes.
-undated() {
-	local at
-	at=$(od -An -tu4 -j60 -N4 "$1")
-	printf '\0\0\0\0' | dd of="$1" bs=1 seek=$((at + 8)) conv=notrunc status=none
 }
 
 check() {
@@ -124,8 +117,8 @@ built() {
 	build/zig/zig cc -target "$(target "$1" "$2")" -O2 -municode -o "$out/press.exe" scripts/wine/press/press.c
 	mapfile -t packages < <(awk '$1 == "package" { print $2 }' scripts/wine/tests.txt)
 	for package in "${packages[@]}"; do
-		sed "s/PACKAGE/$package/" scripts/wine/remove.go.txt >"$out/$package.go"
-		echo "{\"Replace\": {\"$PWD/go/$package/remove_wine_test.go\": \"$out/$package.go\"}}" >"$out/$package.json"
+		sed "s/PACKAGE/$package/" scripts/wine/remove.go.txt >"$out/$package.txt"
+		echo "{\"Replace\": {\"$PWD/go/$package/remove_wine_test.go\": \"$out/$package.txt\"}}" >"$out/$package.json"
 		go_for "$1" "$2" test -c -vet=off -overlay "$out/$package.json" -ldflags "-s -w -checklinkname=0 $(link "$1")" \
 			-o "$out/$package.test.exe" "./go/$package"
 	done

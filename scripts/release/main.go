@@ -51,6 +51,7 @@ func main() {
 	index := flag.Bool("index", false, "write the images that are there as one of several architectures")
 	machO := flag.String("mach-o", "", "look at this `program` for macOS, which cannot be run here, and write nothing")
 	exe := flag.String("pe", "", "look at this `program` for Windows, and write nothing")
+	linked := flag.String("undate", "", "take out of this `program` for Windows when it was linked")
 	flag.Parse()
 	if s, err := strconv.ParseInt(os.Getenv("SOURCE_DATE_EPOCH"), 10, 64); err == nil {
 		r.time = time.Unix(s, 0).UTC()
@@ -65,6 +66,8 @@ func main() {
 		run = r.multiArch
 	case *machO != "":
 		r.binary, run = *machO, r.lookAtMac
+	case *linked != "":
+		run = func() error { return undate(*linked) }
 	case *exe != "":
 		run = func() error { return checkPE(*exe, r.arch) }
 	}

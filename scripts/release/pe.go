@@ -1,9 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"debug/pe"
+	"encoding/binary"
 	"fmt"
 	"maps"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -93,4 +96,42 @@ func asks(f *pe.File) (map[string][]string, error) {
 		return nil, fmt.Errorf("it asks Windows for nothing")
 	}
 	return asked, nil
+}
+
+// undate takes out of a program for Windows when it was linked, which Zig's linker writes into it, and what that counts in: the same
+// sources give the same bytes.
+func undate(name string) error {
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	f, err := pe.NewFile(bytes.NewReader(data))
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	h, ok := f.OptionalHeader.(*pe.OptionalHeader64)
+	if !ok {
+		return fmt.Errorf("%s: no program of 64 bits", name)
+	}
+	le := binary.LittleEndian
+	// NewFile has read what these point to.
+	clear(data[le.Uint32(data[60:])+8:][:4])
+	debug := h.DataDirectory[pe.IMAGE_DIRECTORY_ENTRY_DEBUG]
+	for _, s := range f.Sections {
+		if debug.Size == 0 || debug.VirtualAddress-s.VirtualAddress >= s.Size {
+			continue
+		}
+		// Each entry has a time at 4, and at 16 the size of what it is of, at 24 where that is in the file.
+		const entry = 28
+		from := uint64(s.Offset + debug.VirtualAddress - s.VirtualAddress)
+		for end := from + uint64(debug.Size); from+entry <= min(end, uint64(len(data))); from += entry {
+			e := data[from : from+entry]
+			clear(e[4:8])
+			size, at := uint64(le.Uint32(e[16:])), uint64(le.Uint32(e[24:]))
+			if size >= 20 && at+size <= uint64(len(data)) && string(data[at:at+4]) == "RSDS" {
+				clear(data[at+4 : at+20]) // a hash of the whole file
+			}
+		}
+	}
+	return os.WriteFile(name, data, 0o755)
 }

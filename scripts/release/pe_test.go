@@ -35,6 +35,18 @@ func TestPE(t *testing.T) {
 	}
 
 	le := binary.LittleEndian
+	dated, linked := filepath.Join(dir, "dated.exe"), bytes.Clone(data)
+	le.PutUint32(linked[le.Uint32(linked[60:])+8:], 1e9)
+	if err := os.WriteFile(dated, linked, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := undate(dated); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(dated); err != nil || !bytes.Equal(got, data) {
+		t.Errorf("without a time it has other bytes than Go's linker made, %v", err)
+	}
+
 	head := int(le.Uint32(data[60:])) + 4 // of the file, then what is optional
 	optional := head + 20
 	section := optional + int(le.Uint16(data[head+16:]))
