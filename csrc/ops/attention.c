@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "ops/seen.h"
 #include "ops/selected.h"
 #include "run/operation.h"
 
@@ -57,10 +58,14 @@ static uint8_t *tier_head(const struct run *c, const struct qn_attend *op, const
 	return kv_head_at(g, block, as->kv.offset, h, op->heads.n_head_kv, head_bytes(&op->heads, as));
 }
 
-/* Rows of one tile: heads h0 .. h1 of a group, of tokens t0 .. t1 of one sequence, whose last is at position last. */
+/*
+ * Rows of one tile: heads h0 .. h1 of a group, of tokens t0 .. t1 of one sequence, whose last is at position last. They
+ * see the blocks of the mask; NULL: all that their positions see.
+ */
 struct tile {
 	int64_t t0, t1, last;
 	int h0, h1;
+	const uint32_t *mask;
 };
 
 /* Tokens and heads of a tile, so that their product fits TILE_ROWS. More heads than that are split evenly. */
@@ -74,14 +79,18 @@ static void tile_shape(const struct qn_attend *op, int *toks, int *heads)
 
 /*
  * Advances to the next tile of the batch; a tile starts with t0 = t1 = 0. Tiles do not cross
- * sequences. Returns 0 at the end.
+ * sequences, and have no tokens of blocks of queries that see some blocks of keys. Returns 0 at the end.
  */
-static int next_tile(const struct qn_batch *b, int toks, int64_t *t0, int64_t *t1)
+static int next_tile(const struct run *c, const struct qn_attend *op, int toks, int64_t *t0, int64_t *t1)
 {
+	const struct qn_batch *b = c->batch;
+
+	while (*t1 < b->n_tok && sees_some(c, op, *t1))
+		*t1 += QN_KV_BLOCK;
 	*t0 = *t1;
 	if (*t0 == b->n_tok)
 		return 0;
-	while (*t1 < b->n_tok && *t1 - *t0 < toks && b->seq[*t1] == b->seq[*t0])
+	while (*t1 < b->n_tok && *t1 - *t0 < toks && b->seq[*t1] == b->seq[*t0] && !sees_some(c, op, *t1))
 		++*t1;
 	return 1;
 }
@@ -431,10 +440,12 @@ static void tile_chunk(const struct run *c, const struct qn_attend *op, const st
 	first = first > i * CHUNK ? first : i * CHUNK;
 	end = end < (i + 1) * CHUNK ? end : (i + 1) * CHUNK;
 	part_clear(&w->chunk, n, dv);
-	for (int64_t b = first; b < end; b++) {
+	for (int64_t b = next_seen(tile->mask, first, end), after; b < end; b = after) {
+		after = next_seen(tile->mask, b + 1, end);
+
 		const int64_t some = selected(c, op, tile->t0);
 		const int in = some ? 0 : tier_at(c, op, tile->t0, b);
-		const int then = b + 1 < end && !some ? tier_at(c, op, tile->t0, b + 1) : -1;
+		const int then = after < end && !some ? tier_at(c, op, tile->t0, after) : -1;
 		const struct qn_tier as = tier_of(op, in);
 		const uint8_t *kv, *next;
 
@@ -452,7 +463,7 @@ static void tile_chunk(const struct run *c, const struct qn_attend *op, const st
 			relative_block(c, op, tile, h, w, b);
 		next = kv = tier_head(c, op, &as, tile->t0, b, h);
 		if (qn_ahead && then == in)
-			next = tier_head(c, op, &as, tile->t0, b + 1, h);
+			next = tier_head(c, op, &as, tile->t0, after, h);
 		if (op->n_tier && before != in)
 			part_clear(&w->span, n, dv);
 		before = in;
@@ -494,6 +505,14 @@ static void tile_end(const struct run *c, const struct qn_attend *op, const stru
 	}
 }
 
+/* Whether the tile sees nothing of chunk i, in blocks before end. */
+static int chunk_empty(const struct tile *tile, int64_t i, int64_t end)
+{
+	const int64_t last = (i + 1) * CHUNK < end ? (i + 1) * CHUNK : end;
+
+	return next_seen(tile->mask, i * CHUNK, last) == last;
+}
+
 static void attend_tile(const struct run *c, const struct qn_attend *op, const struct tile *tile, int h)
 {
 	const int64_t dv = kv_pad(op->heads.v_dim, 16);
@@ -510,6 +529,8 @@ static void attend_tile(const struct run *c, const struct qn_attend *op, const s
 	}
 	part_clear(&w.sum, n, dv);
 	for (int64_t i = first / CHUNK; i * CHUNK < end; i++) {
+		if (chunk_empty(tile, i, end))
+			continue;
 		tile_chunk(c, op, tile, h, &w, i);
 		part_merge(&w.sum, &w.chunk, n, dv);
 	}
@@ -521,7 +542,8 @@ static void attend_tile(const struct run *c, const struct qn_attend *op, const s
  * has n, of its own kv heads; those of one place come after those of the one before.
  */
 struct items {
-	const struct qn_batch *batch;
+	const struct run *c;
+	const struct qn_attend *op;
 	int toks, heads, group, splits; /* splits: of a group too large for one tile */
 	int places, kv_heads; /* kv heads of a place */
 	int64_t rows; /* of the largest tile */
@@ -531,14 +553,14 @@ struct items {
 
 static struct items items_of(const struct run *c, const struct qn_attend *op)
 {
-	struct items it = {.batch = c->batch, .group = op->heads.n_head / op->heads.n_head_kv, .at = -1};
+	struct items it = {.c = c, .op = op, .group = op->heads.n_head / op->heads.n_head_kv, .at = -1};
 
 	tile_shape(op, &it.toks, &it.heads);
 	it.splits = (it.group + it.heads - 1) / it.heads;
 	it.places = head_places(c, &op->heads);
 	it.kv_heads = op->heads.n_head_kv / it.places;
 	it.per_tile = (int64_t)it.kv_heads * it.splits;
-	while (next_tile(c->batch, it.toks, &it.t0, &it.t1)) {
+	while (next_tile(c, op, it.toks, &it.t0, &it.t1)) {
 		const int64_t rows = (it.t1 - it.t0) * it.heads;
 
 		it.n += it.per_tile;
@@ -552,17 +574,26 @@ static struct items items_of(const struct run *c, const struct qn_attend *op)
 static int item(struct items *it, int64_t i, struct tile *tile)
 {
 	const int h0 = (int)(i % it->splits) * it->heads;
+	const struct qn_batch *b = it->c->batch;
 
 	if (i / it->per_tile < it->at) { /* another place is helped */
 		it->at = -1;
 		it->t0 = it->t1 = 0;
 	}
 	for (; it->at < i / it->per_tile; it->at++) {
-		next_tile(it->batch, it->toks, &it->t0, &it->t1);
-		if (it->t0 == 0 || it->batch->seq[it->t0] != it->batch->seq[it->t0 - 1])
-			it->last = it->batch->pos[batch_run(it->batch, it->t0) - 1];
+		const int64_t before = it->t1;
+
+		next_tile(it->c, it->op, it->toks, &it->t0, &it->t1);
+		if (it->t0 == 0 || it->t0 > before || b->seq[it->t0] != b->seq[it->t0 - 1])
+			it->last = b->pos[batch_run(b, it->t0) - 1];
 	}
-	*tile = (struct tile){it->t0, it->t1, it->last, h0, h0 + it->heads < it->group ? h0 + it->heads : it->group};
+	*tile = (struct tile){
+		.t0 = it->t0,
+		.t1 = it->t1,
+		.last = it->last,
+		.h0 = h0,
+		.h1 = h0 + it->heads < it->group ? h0 + it->heads : it->group,
+	};
 	return (int)(i % it->per_tile) / it->splits;
 }
 
@@ -794,7 +825,32 @@ static int attend_check(const struct plan *p, const struct qn_op *o)
 	       buf_ok(p, op->dst, (int64_t)op->heads.n_head * op->heads.v_dim) && op->window >= 0 && op->ahead >= 0 &&
 	       op->span >= 0 && op->span <= SPAN_MAX && op->softcap >= 0 && op->softcap <= SOFTCAP_MAX &&
 	       (op->temp_log == 0 || op->temp_log > 1) && selection_ok(p, op) && side_ok(op) && sight_ok(op) &&
-	       tiers_ok(op) && relative_ok(p, op);
+	       tiers_ok(op) && relative_ok(p, op) && blocks_fit(p, op);
+}
+
+/* A head of a block of queries that sees some blocks of keys. */
+static struct tile some_tile(const struct run *c, const struct qn_attend *op, int64_t queries, int head)
+{
+	const int64_t t = nth_queries(c, op, queries);
+	const int h0 = head % (op->heads.n_head / op->heads.n_head_kv);
+
+	return (struct tile){t, t + QN_KV_BLOCK, c->batch->pos[t] + QN_KV_BLOCK - 1, h0, h0 + 1,
+	                     mask_of(c, op, t, head)};
+}
+
+/* Blocks of queries that see some blocks of keys, n of them: each head by itself, those of one block together. */
+static void attend_some(struct run *c, const struct qn_attend *op, int places, int64_t n)
+{
+	const int heads = op->heads.n_head / places, group = op->heads.n_head / op->heads.n_head_kv;
+	int64_t each[QN_PLACES_MAX], i;
+	struct deal deal = deal_each(c, places, n * heads, each);
+
+	while ((i = deal_next(c->pool, c->step + 1, &deal)) >= 0) {
+		const int head = (int)(i / (n * heads)) * heads + (int)(i % heads);
+		const struct tile tile = some_tile(c, op, i % (n * heads) / heads, head);
+
+		attend_tile(c, op, &tile, head / group);
+	}
 }
 
 static void attend_run(struct run *c, const struct qn_op *o)
@@ -805,7 +861,8 @@ static void attend_run(struct run *c, const struct qn_op *o)
 	struct deal deal = deal_each(c, it.places, it.n, each);
 	struct tile tile;
 	int64_t longest, i;
-	const int64_t chunks = c->nth < 2 * it.places ? 0 : count_chunks(c, op, it, &longest); /* of a place */
+	const int64_t some = count_queries(c, op);
+	const int64_t chunks = some || c->nth < 2 * it.places ? 0 : count_chunks(c, op, it, &longest); /* of a place */
 
 	if (chunks && longest > 1 && longest * LONG_PART * c->nth > chunks * it.places) {
 		attend_waves(c, op, &it, chunks);
@@ -816,6 +873,25 @@ static void attend_run(struct run *c, const struct qn_op *o)
 
 		attend_tile(c, op, &tile, (int)(i / it.n) * it.kv_heads + h);
 	}
+	if (some)
+		attend_some(c, op, it.places, some);
+}
+
+static void moves_some(const struct run *c, const struct qn_attend *op, struct qn_ticks_op *m)
+{
+	const struct qn_tier own = tier_of(op, 0);
+
+	for (int64_t n = count_queries(c, op), k = 0; k < n; k++)
+		for (int head = 0; head < op->heads.n_head; head++) {
+			const struct tile tile = some_tile(c, op, k, head);
+			const int64_t end = tile.last / QN_KV_BLOCK + 1;
+
+			for (int64_t b = 0; (b = next_seen(tile.mask, b, end)) < end; b++) {
+				m->bytes += head_bytes(&op->heads, &own);
+				m->madds += (int64_t)(op->heads.head_dim + op->heads.v_dim) * QN_KV_BLOCK *
+				            QN_KV_BLOCK;
+			}
+		}
 }
 
 /* Each tile reads the blocks that it sees; each row meets the keys and the values of the positions it sees. */
@@ -844,6 +920,7 @@ static struct qn_ticks_op attend_moves(const struct run *c, const struct qn_op *
 			           (some ? some : last_seen(c, op, &tile, t) + 1 - (from > 0 ? from : 0));
 		}
 	}
+	moves_some(c, op, &m);
 	return m;
 }
 

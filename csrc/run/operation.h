@@ -77,7 +77,8 @@ struct operation {
 	X(QN_OP_BACK_XIELU, op_back_xielu)    \
 	X(QN_OP_BACK_ROUTE, op_back_route)    \
 	X(QN_OP_BACK_COMBINE, op_back_combine) \
-	X(QN_OP_BACK_PAIRS, op_back_pairs)
+	X(QN_OP_BACK_PAIRS, op_back_pairs)    \
+	X(QN_OP_BLOCKS, op_blocks)
 
 #define QN_DECLARE(kind, name) extern const struct operation name;
 QN_OPERATIONS(QN_DECLARE)

@@ -125,6 +125,26 @@ static int chosen_ok(const struct plan *p, int32_t i)
 	return !written;
 }
 
+/* Blocks that are chosen are read as they were written, as positions are, by as many heads. */
+static int blocks_ok(const struct plan *p, int32_t i)
+{
+	const struct qn_blocks *read = &p->ops[i].attend.blocks;
+	int written = 0;
+
+	if (p->ops[i].kind != QN_OP_ATTEND || !read->words)
+		return 1;
+	for (int32_t k = i - 1; k >= 0; k--)
+		if (p->ops[k].kind == QN_OP_BLOCKS) {
+			const struct qn_attend *op = &p->ops[k].attend;
+
+			if (op->blocks.mask == read->mask)
+				return op->blocks.words == read->words && op->blocks.from == read->from &&
+				       op->heads.n_head == p->ops[i].attend.heads.n_head;
+			written = 1;
+		}
+	return !written;
+}
+
 int qn_plan_check(const struct qn_op *ops, int32_t n_ops, const struct qn_buf *bufs, int32_t n_bufs)
 {
 	const struct plan p = {ops, n_ops, bufs, n_bufs};
@@ -139,7 +159,8 @@ int qn_plan_check(const struct qn_op *ops, int32_t n_ops, const struct qn_buf *b
 		    !o->check(&p, &ops[i]))
 			return QN_EINVAL;
 		counters += o->counters;
-		if (counters > POOL_COUNTERS || !routing_ok(&p, i) || !chosen_ok(&p, i))
+		if (counters > POOL_COUNTERS || !routing_ok(&p, i) || !chosen_ok(&p, i) ||
+		    !blocks_ok(&p, i))
 			return QN_EINVAL;
 	}
 	return QN_OK;

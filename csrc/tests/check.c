@@ -370,6 +370,7 @@ int main(int argc, char **argv)
 		{"attn", check_attn}, {"kept", check_kept},     {"pool", check_pool},
 		{"ops", check_ops},   {"plan", check_plan},     {"delta", check_delta},
 		{"scan", check_scan}, {"media", check_media},   {"select", check_select},
+		{"blocks", check_blocks},
 		{"waves", check_waves}, {"compress", check_compress}, {"share", check_share},
 		{"adapt", check_adapt}, {"back", check_back}, {"logits", check_logits},
 		{"back_weights", check_back_weights}, {"back_moe", check_back_moe},

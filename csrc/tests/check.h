@@ -136,6 +136,7 @@ void check_delta(void);
 void check_scan(void);
 void check_media(void);
 void check_select(void);
+void check_blocks(void);
 void check_waves(void);
 void check_compress(void);
 void check_share(void);

@@ -1168,6 +1168,40 @@ static void refuses_attention(void)
 	REFUSES(QN_OP_ATTEND, 0, attend.dst, ROUTER);
 }
 
+/* Blocks of keys that are chosen, and attention over them. */
+static void refuses_blocks(void)
+{
+	struct qn_op attend = model.ops[find(QN_OP_ATTEND, 0)], choice;
+
+	attend.attend.window = 0;
+	attend.attend.blocks = (struct qn_blocks){.mask = FF, .words = 2, .from = 64, .part = 0.5f};
+	choice = attend;
+	choice.kind = QN_OP_BLOCKS;
+	expect(&attend, QN_OK, "attention over blocks that another plan chose");
+	expect(&choice, QN_OK, "a choice of blocks");
+	expect_two(&choice, &attend, QN_OK, "attention over blocks that were chosen");
+	REFUSES_OF(choice, attend.blocks.words, 0);
+	REFUSES_OF(choice, attend.blocks.words, -1);
+	REFUSES_OF(choice, attend.blocks.words, QN_BLOCKS_WORDS_MAX);
+	REFUSES_OF(choice, attend.blocks.from, 63);
+	REFUSES_OF(choice, attend.blocks.from, -64);
+	REFUSES_OF(choice, attend.blocks.part, 0);
+	REFUSES_OF(choice, attend.blocks.part, 1.5f);
+	REFUSES_OF(choice, attend.blocks.part, NAN);
+	REFUSES_OF(choice, attend.blocks.mask, N_BUFS);
+	REFUSES_OF(choice, attend.window, 64);
+	REFUSES_OF(choice, attend.ahead, 1);
+	REFUSES_OF(choice, attend.side, QN_SIDE_OWN);
+	REFUSES_OF(choice, attend.sight, QN_SIGHT_SPAN);
+	REFUSES_OF(choice, attend.bias, (const float *)model_run.bufs[X].data);
+	REFUSES_OF(choice, attend.q.buf, N_BUFS);
+	attend.attend.blocks.words = 1;
+	expect_two(&choice, &attend, QN_EINVAL, "attention over fewer blocks than were chosen among");
+	attend.attend.blocks = choice.attend.blocks;
+	attend.attend.blocks.mask = X;
+	expect_two(&choice, &attend, QN_EINVAL, "attention over blocks of another buffer");
+}
+
 /* Heads whose columns lie apart, and values in keys. */
 static void refuses_heads(void)
 {
@@ -1246,6 +1280,7 @@ static void refuses_heads(void)
 	REFUSES_OF(base, attend.heads.v_in_k, 0);
 	REFUSES_OF(base, attend.bias, (const float *)model_run.bufs[X].data);
 	attend = base;
+	refuses_blocks();
 	base = (struct qn_op){.kind = QN_OP_SELECT};
 	base.select = (struct qn_select){
 		.heads = attend.attend.heads, .q = attend.attend.q, .weight = ROUTER, .dst = X,

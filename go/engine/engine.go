@@ -58,6 +58,7 @@ type Config struct {
 	Batch     int           // maximum tokens of a pass; 0: 512
 	KV        kvcache.Types // in which keys and values are stored
 	Tiers     kvcache.Tiers // the same by age; nil: all as KV says
+	Sparse    model.Sparse  // which keys prompts read; the zero value: all
 	Fine      bool          // activations have 16 bits instead of 8 where weights are quantized: see model.Survey.Finer
 	Residency model.Residency
 	Shift     bool                     // a text that reaches the end of the context loses older tokens and goes on
@@ -168,6 +169,9 @@ func (c *Config) fill() error {
 	}
 	if len(c.Tiers) > 0 {
 		c.KV = c.Tiers[0].Types
+		if c.Sparse.Part > 0 {
+			return errors.New("keys and values in tiers are read by all tokens; leave out --kv-tiers or --sparse-prompts")
+		}
 		if c.Shift {
 			return errors.New("keys and values in tiers by age cannot be shifted: they would have another age; leave out --kv-tiers or --context-shift")
 		}
@@ -188,7 +192,7 @@ func (c *Config) fill() error {
 	if c.Batch == 0 {
 		c.Batch = defaultBatch
 	}
-	return nil
+	return c.fillSparse()
 }
 
 var kvTypes = map[kvcache.Type]kernel.KVType{
@@ -222,6 +226,8 @@ func (e *Engine) load(c Config) error {
 		return answersOnly(head)
 	} else if c.Media != nil && head.SeesMedia() && len(c.Tiers) > 0 {
 		return fmt.Errorf("%s sees pictures whole, and keys and values in tiers change between parts of them; leave out --kv-tiers", head.Arch)
+	} else if c.Media != nil && head.SeesMedia() && c.Sparse.Part > 0 {
+		return fmt.Errorf("%s sees pictures whole, and all keys of a prompt with them; leave out --sparse-prompts", head.Arch)
 	} else if n := 1 + len(head.Start); len(head.Encoder) > 0 && c.Ctx > 0 && c.Ctx < n {
 		return fmt.Errorf("a context of %d token, %s needs %d: for a text, and for what its answer begins with", c.Ctx,
 			head.Arch, n)
@@ -418,13 +424,17 @@ func (e *Engine) KVName() string {
 	return e.kvTypes.String()
 }
 
-// Arithmetic names what results depend on besides the weights: the types of keys and values, and activations that have
-// other bits than by default.
+// Arithmetic names what results depend on besides the weights: the types of keys and values, activations that have
+// other bits than by default, and prompts that read some of their keys.
 func (e *Engine) Arithmetic() string {
+	name := e.KVName()
 	if e.config.Fine {
-		return e.KVName() + "-a16"
+		name += "-a16"
 	}
-	return e.KVName()
+	if s := e.config.Sparse; s.Part > 0 {
+		name += "-s" + s.String()
+	}
+	return name
 }
 
 // Recurrent reports whether sequences have recurrent state, which cannot be rolled back to any position:

@@ -26,6 +26,8 @@ type Sequence struct {
 	shifted bool // it has lost tokens: only the state of the first `intact` is that of the tokens alone
 	intact  int
 
+	prompt int // of its first positions, whole blocks of a prompt that may read some of their keys: see Config.Sparse
+
 	// Its adapters, and the namespace of its state in the prefix tree.
 	numbers []int32
 	scales  []float32
@@ -47,6 +49,7 @@ func (s *Sequence) Truncate(n int) int {
 	n = s.table.Truncate(n)
 	s.ids = s.ids[:n]
 	s.shifted = s.shifted && n > s.intact
+	s.prompt = min(s.prompt, n-n%kvcache.BlockTokens)
 	return n
 }
 
@@ -57,8 +60,9 @@ func (s *Sequence) rewind(ids []int32) int {
 	if s.shifted {
 		shared = min(shared, s.intact)
 	} else if s.e.kv.Layout().Forgets() {
-		s.e.tree.Keep(s.space, s.table, s.ids, kvcache.How{End: true})
+		s.keep(s.space, kvcache.How{End: true})
 	}
+	shared = min(shared, s.e.findable(s.prompt))
 	if s.table.Back(shared) == shared {
 		return s.Truncate(shared)
 	}
@@ -79,19 +83,26 @@ func (s *Sequence) begin(j *job) int {
 	was := s.held
 	s.media, s.held = j.media, s.e.mediaIDs.again(j.held)
 	defer s.e.mediaIDs.release(was)
-	for n := len(j.Prompt) - 1; ; {
+	for n := min(len(j.Prompt)-1, s.e.findable(len(j.Prompt))); ; {
 		n = s.rewind(j.Prompt[:n])
-		if n == whole(s.media, n) {
+		at := s.e.whole(s.media, n)
+		if n == at {
 			return n
 		}
-		n = whole(s.media, n)
+		n = at
 	}
+}
+
+// keep stores the sequence's state in the tree, as far as it is that of its tokens alone.
+func (s *Sequence) keep(namespace string, how kvcache.How) {
+	how.Behind = max(len(s.ids)-s.e.findable(s.prompt), 0)
+	s.e.tree.Keep(namespace, s.table, s.ids, how)
 }
 
 // keepPrompt stores the evaluated part of a prompt of so many tokens in the tree.
 func (s *Sequence) keepPrompt(namespace string, c cuts, prompt int) {
 	end := c.has(s.Len()) || s.Len() >= prompt
-	s.e.tree.Keep(namespace, s.table, s.ids, kvcache.How{Whole: true, End: end})
+	s.keep(namespace, kvcache.How{Whole: true, End: end})
 }
 
 // Fork returns a sequence of the same tokens that shares their memory.
@@ -106,7 +117,7 @@ func (s *Sequence) Fork() *Sequence {
 func (s *Sequence) Close() {
 	s.table.Free()
 	s.e.mediaIDs.release(s.held)
-	s.ids, s.shifted, s.media, s.held = s.ids[:0], false, nil, nil
+	s.ids, s.shifted, s.media, s.held, s.prompt = s.ids[:0], false, nil, nil, 0
 }
 
 // An Item is the part of one sequence in a pass.
@@ -170,7 +181,7 @@ func (it *Item) source() []int32 {
 	return it.IDs[:min(max(it.Seq.source-it.Seq.Len(), 0), len(it.IDs))]
 }
 
-// Eval appends ids to s, in slices of at most Batch. visit, unless nil, is called with the logits after each
+// Eval appends ids to s, as a part of a prompt, in slices of at most Batch. visit, unless nil, is called with the logits after each
 // ids[i] for i >= from; they are valid only during the call. On an error s keeps the completed slices.
 func (e *Engine) Eval(ctx context.Context, s *Sequence, ids []int32, from int, visit func(i int, logits []float32) error) error {
 	if err := e.fits(s, len(ids)); err != nil {
@@ -184,8 +195,10 @@ func (e *Engine) Eval(ctx context.Context, s *Sequence, ids []int32, from int, v
 	c, forget := cancelOf(ctx)
 	defer forget()
 	defer clear(e.item[:])
+	s.prompt = e.promptOf(s, len(ids))
 	for at := 0; at < len(ids); {
-		it := Item{Seq: s, IDs: ids[at:min(at+e.kv.Layout().Room(s.Len(), e.batch), len(ids))]}
+		room := min(e.kv.Layout().Room(s.Len(), e.batch), len(ids)-at)
+		it := Item{Seq: s, IDs: ids[at : at+e.slice(s, room)]}
 		n := len(it.IDs)
 		if visit != nil {
 			it.Rows = min(max(at+n-from, 0), n)
@@ -297,6 +310,7 @@ func (e *Engine) fill(items []Item) (work bool, err error) {
 		b.AddSeq(table.Units()...)
 		b.Source(s.source)
 		b.Second(s.second)
+		b.Prompt(s.prompt)
 		b.Adapt(s.numbers, s.scales)
 		for i, id := range ids {
 			b.Add(max(id, 0), int32(pos+i))

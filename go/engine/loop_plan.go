@@ -43,6 +43,7 @@ type job struct {
 	own       *mtpText    // nil: nor is the model's own layer that drafts
 	room      uint64      // reserved for its text, beside what a slot has
 	parked    *Sequence   // while the request waits: a shifted one, which the tree cannot keep
+	findable  int         // of its text, the first tokens whose state is that of these alone: see Engine.findable
 
 	submitted, started, first time.Time
 	prompted                  time.Time // when the last pass had evaluated tokens of the prompt, before logits
@@ -122,7 +123,7 @@ func (l *Loop) park(j *job, awaited bool) {
 		return
 	}
 	if !j.NoCache && !j.seq.shifted {
-		l.tree.Keep(j.namespace, j.seq.table, j.seq.ids, kvcache.How{Awaited: awaited, End: true})
+		j.seq.keep(j.namespace, kvcache.How{Awaited: awaited, End: true})
 	}
 	if j.slot >= 0 {
 		l.slots[j.slot].ids, l.slots[j.slot].namespace, l.slots[j.slot].space = j.seq.ids, j.namespace, j.seq.space
@@ -155,6 +156,7 @@ func (l *Loop) resume(j *job) {
 		n = l.attach(j)
 	}
 	j.parked = nil
+	j.seq.prompt = wholeBlocks(len(j.Prompt))
 	j.gen.Resume(n)
 	l.sched.Found(j.id, n, j.gen.Dropped())
 	if !j.NoCache && n < len(j.Prompt) {
@@ -178,6 +180,7 @@ func (l *Loop) resume(j *job) {
 // skippable returns the tokens that need not be evaluated if their state is cached. A Reader gets the rows of its own.
 func (j *job) skippable() []int32 {
 	ids := j.gen.Skippable()
+	ids = ids[:min(len(ids), j.findable)]
 	if j.reading != nil {
 		ids = ids[:min(len(ids), j.reading.next)]
 	}

@@ -385,18 +385,19 @@ func (l *Loop) sweepMedia() {
 }
 
 // reusable returns the tokens of a request that need not be evaluated if their state is cached, but for those behind what the
-// tree has, where that ends inside a medium that is evaluated whole.
+// tree has, where that ends inside a medium, or a block, that is evaluated whole.
 func (l *Loop) reusable(j *job) []int32 {
 	ids := j.skippable()
-	if len(j.media) == 0 {
+	if len(j.media) == 0 && l.e.config.Sparse.Part == 0 {
 		return ids
 	}
-	ids = ids[:whole(j.media, len(ids))]
+	ids = ids[:l.e.whole(j.media, len(ids))]
 	for {
 		n := l.tree.Len(j.namespace, ids)
-		if n == whole(j.media, n) {
+		at := l.e.whole(j.media, n)
+		if n == at {
 			return ids
 		}
-		ids = ids[:whole(j.media, n)]
+		ids = ids[:at]
 	}
 }

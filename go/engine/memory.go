@@ -53,6 +53,9 @@ func (c *Config) needed(f *model.File) (*model.Survey, error) {
 	if err == nil && c.Fine {
 		s, err = s.Finer()
 	}
+	if err == nil && c.Sparse.Part > 0 {
+		s, err = s.Sparser(c.Sparse)
+	}
 	if err == nil && c.Ranks != nil {
 		s, err = c.divided(s)
 	}

@@ -70,6 +70,9 @@ func (c *Config) divide() error {
 	if c.Residency == model.Streamed {
 		return fmt.Errorf("streamed weights are %w", errDivided)
 	}
+	if c.Sparse.Part > 0 {
+		return fmt.Errorf("prompts that read some of their keys are %w", errDivided)
+	}
 	c.Early = false
 	return nil
 }

@@ -221,6 +221,41 @@ type Attend struct {
 	Near     int       // with Each: a multiple of it, the last so many positions that are seen, up to the end of the token's Each; 0: see there
 	Apart    bool      // with Each: each kv head sees numbers of its own, Best of them after those of the one before
 	Entries  Entries   // seen beside the positions in the window
+	Blocks   Blocks    // which blocks of keys blocks of queries of a prompt see
+}
+
+// Blocks says that blocks of queries of a prompt see some of the blocks of keys, which a ChooseBlocks of the same attention
+// has chosen before (struct qn_blocks). The zero value: they see all.
+type Blocks struct {
+	Mask  Buf     // Columns of each token
+	Words int     // of 32 blocks, of a head; 0: all are seen
+	From  int     // blocks of queries begin there or behind it: a multiple of KVBlock
+	Part  float32 // of the weight that the chosen blocks have by an estimate; 1: all are chosen
+}
+
+// Columns returns how many columns Mask has for so many heads.
+func (o Blocks) Columns(heads int) int { return (heads*o.Words + KVBlock - 1) / KVBlock }
+
+// fill sets which blocks are seen.
+func (o Blocks) fill(b *planBuilder, c *C.struct_qn_blocks, heads int) error {
+	if o.Words == 0 {
+		return nil
+	}
+	if o.Words < 0 || o.Words > C.QN_BLOCKS_WORDS_MAX || o.From < 0 || o.From > math.MaxInt32 {
+		return shapeErr("%d words of blocks of keys, from position %d on", o.Words, o.From)
+	}
+	*c = C.struct_qn_blocks{words: C.int32_t(o.Words), from: C.int32_t(o.From), part: C.float(o.Part)}
+	b.blocks = append(b.blocks, o)
+	return b.floats(&c.mask, o.Mask, TokRows, o.Columns(heads))
+}
+
+// ChooseBlocks chooses the blocks of keys that an Attend sees (struct qn_blocks), which follows with the same operands.
+type ChooseBlocks struct{ Attend }
+
+func (o ChooseBlocks) fill(b *planBuilder, op *C.struct_qn_op) error {
+	err := o.Attend.fill(b, op)
+	op.kind = C.QN_OP_BLOCKS
+	return err
 }
 
 // Side is the positions that tokens may attend to in a sequence with a source. See Batch.Source.
@@ -341,6 +376,9 @@ func (o Attend) fill(b *planBuilder, op *C.struct_qn_op) error {
 		return err
 	}
 	if err := o.Relative.fill(b, &c.relative, o.NHead); err != nil {
+		return err
+	}
+	if err := o.Blocks.fill(b, &c.blocks, o.NHead); err != nil {
 		return err
 	}
 	if err := optional(b, &c.sinks, o.Sinks, o.NHead); err != nil {

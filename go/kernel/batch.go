@@ -69,6 +69,7 @@ type Batch struct {
 
 	tok, pos, seq, out []int32          // in C memory, allocated at their maximum length
 	source, second     []int32          // the same, [maxSeq]
+	prompt             []int32          // the same: see Prompt
 	in                 []unsafe.Pointer // the same, [maxTok]: rows of floats
 	place, span        []int32          // the same, [maxTok][Axes] and [maxTok][2]
 	brought            int              // columns of the narrowest of the rows; 0: there is none
@@ -109,12 +110,12 @@ func NewBatch(maxTok, maxSeq, maxBlocks, maxOut int, groups []Group) (*Batch, er
 		c:   (*C.struct_qn_batch)(calloc(1, C.sizeof_struct_qn_batch)),
 		tok: int32s(maxTok), pos: int32s(maxTok), seq: int32s(maxTok), out: int32s(maxOut), maxSeq: maxSeq,
 	}
-	b.source, b.second = int32s(maxSeq), int32s(maxSeq)
+	b.source, b.second, b.prompt = int32s(maxSeq), int32s(maxSeq), int32s(maxSeq)
 	b.in = unsafe.Slice((*unsafe.Pointer)(calloc(maxTok, C.sizeof_size_t)), maxTok)
 	b.place, b.span = int32s(maxTok*Axes), int32s(maxTok*2)
 	b.adapter = int32s(maxSeq * MaxAdapters)
 	b.adapterScale = float32s(maxSeq * MaxAdapters)
-	b.c.out, b.c.source, b.c.second = ptr(b.out), ptr(b.source), ptr(b.second)
+	b.c.out, b.c.source, b.c.second, b.c.prompt = ptr(b.out), ptr(b.source), ptr(b.second), ptr(b.prompt)
 	b.Look(0, 0)
 	b.c.adapter, b.c.adapter_scale = ptr(b.adapter), (*C.float)(unsafe.SliceData(b.adapterScale))
 	b.c.groups = (*C.struct_qn_group)(calloc(len(groups), C.sizeof_struct_qn_group))
@@ -173,6 +174,10 @@ func (b *Batch) Source(n int) { b.source[b.c.n_seq-1] = int32(n) }
 // Second declares that the sequence added last is a pair of texts, whose second begins at a position; 0: it is one text.
 func (b *Batch) Second(pos int) { b.second[b.c.n_seq-1] = int32(pos) }
 
+// Prompt declares that the sequence added last begins with a prompt of so many positions, whole blocks, each of which is in
+// one batch: see Blocks. 0: there is none.
+func (b *Batch) Prompt(n int) { b.prompt[b.c.n_seq-1] = int32(n) }
+
 // Sources returns the number of source tokens, which are the first of the batch.
 func (b *Batch) Sources() int { return b.sources }
 
@@ -219,7 +224,7 @@ func (b *Batch) AddSeq(units ...[]int32) {
 		g.held = copy(g.table[row*g.cols:], list)
 	}
 	b.noAdapters(row)
-	b.source[row], b.second[row] = 0, 0
+	b.source[row], b.second[row], b.prompt[row] = 0, 0, 0
 	b.c.n_seq++
 }
 
@@ -288,6 +293,23 @@ func (b *Batch) Sees(first, last int) {
 		panic(fmt.Sprintf("kernel: a token that sees positions %d to %d", first, last))
 	}
 	b.span[2*b.n-2], b.span[2*b.n-1] = int32(first), int32(last)
+}
+
+// mustHaveBlocks panics unless the blocks of queries that see some blocks of keys are in the batch whole, and masks have room
+// for these.
+func (b *Batch) mustHaveBlocks(o Blocks) {
+	for i := b.from; i < b.from+b.nTok(); i++ {
+		pos, end := b.pos[i], b.prompt[b.seq[i]]
+		begin := pos - pos%KVBlock
+		if pos >= end || int(begin) < o.From {
+			continue
+		}
+		last := i + KVBlock - 1
+		if pos != begin || last >= b.from+b.nTok() || b.seq[last] != b.seq[i] || begin+KVBlock > end || int(begin)/KVBlock >= 32*o.Words {
+			panic(fmt.Sprintf("kernel: position %d of a prompt of %d is in no whole block of the batch, or behind %d words", pos, end, o.Words))
+		}
+		i = last
+	}
 }
 
 // mustBring panics unless all rows that tokens bring have so many columns.
@@ -378,7 +400,7 @@ func (b *Batch) Close() {
 	if b.c == nil {
 		return
 	}
-	for _, v := range [][]int32{b.tok, b.pos, b.seq, b.out, b.source, b.second, b.adapter, b.place, b.span} {
+	for _, v := range [][]int32{b.tok, b.pos, b.seq, b.out, b.source, b.second, b.prompt, b.adapter, b.place, b.span} {
 		free(unsafe.Pointer(unsafe.SliceData(v)))
 	}
 	free(unsafe.Pointer(unsafe.SliceData(b.in)))

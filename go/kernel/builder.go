@@ -18,6 +18,7 @@ type planBuilder struct {
 	sided     bool             // sequences of the batch have a source
 	sliced    bool             // buffers have rows of a slice of the batch
 	owned     []unsafe.Pointer // C memory that is the plan's
+	blocks    []Blocks         // that blocks of queries see
 }
 
 // A groupUse is what an operation requires of a group of the batch.

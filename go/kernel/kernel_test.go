@@ -395,7 +395,7 @@ func TestNewPlanRejects(t *testing.T) {
 
 // An operation that C refuses is described by its sizes, whatever its kind.
 func TestDescribe(t *testing.T) {
-	all := []Op{Adapt{}, StoreKV{}, Attend{}, Select{}, Compress{}, Conv{}, Decay{}, Delta{}, Matmul{}, MoeRoute{}, MoeGather{},
+	all := []Op{Adapt{}, StoreKV{}, Attend{}, ChooseBlocks{}, Select{}, Compress{}, Conv{}, Decay{}, Delta{}, Matmul{}, MoeRoute{}, MoeGather{},
 		MoeCombine{}, NGram{}, Embed{}, RopeTable{}, Gather{}, Norm{}, NormRows{}, ToAct{}, Gate{}, XIELU{}, Scan{}, Sparse{},
 		Match{}, Mix{}, MixByScores{}, Blend{}, Connect{}, Agree{}, WKV{}, LRU{}, Share{}, Input{}, MoeHeads{},
 		Loss{}, Scatter{}, BackX{}, BackLow{}, BackNorm{}, BackGate{}, BackStoreKV{}, BackAttend{}, BackW{}, BackV{}, BackEmbed{},

@@ -32,6 +32,7 @@ type Plan struct {
 	brings    int // columns that rows have which tokens bring
 	rows      int // from each whose output is requested, which are in the batch
 	owned     []unsafe.Pointer
+	blocks    []Blocks // that blocks of queries see
 }
 
 // NewPlan checks operations over buffers of these specs. Matrices and vectors that are nil are not allocated
@@ -69,7 +70,7 @@ func NewPlan(specs []BufSpec, ops ...Op) (*Plan, error) {
 		return nil, err
 	}
 	p.unbound, p.uses, p.sided, p.sliced = b.unbound, b.uses, b.sided, b.sliced
-	p.positions, p.answers, p.brings, p.rows = b.positions, b.answers, b.brings, b.rows
+	p.positions, p.answers, p.brings, p.rows, p.blocks = b.positions, b.answers, b.brings, b.rows, b.blocks
 	p.scratch = int(C.qn_plan_scratch(p.c, C.int32_t(p.n), 0))
 	return p, nil
 }
@@ -181,6 +182,9 @@ func (p *Plan) ready(pool *Pool, bufs *Buffers, b *Batch, scratch []byte) {
 	}
 	if p.answers > 0 {
 		b.mustAnswerWithin(p.answers)
+	}
+	for _, o := range p.blocks {
+		b.mustHaveBlocks(o)
 	}
 	if !aligned(scratch) || len(scratch) < pool.Threads()*AlignUp(p.scratch) {
 		panic("kernel: scratch is too small or not aligned")

@@ -4,6 +4,7 @@ package kvcache
 type How struct {
 	Whole   bool // only whole blocks: the table will grow, and would have to copy a shared last one
 	Awaited bool // evicted last, until it is found: the sequence will be resumed
+	Behind  int  // tokens at the end that are left out: the state there is not that of the tokens alone
 	End     bool // others are likely to continue from there: the end of a prompt or of an answer
 }
 
@@ -14,6 +15,7 @@ func (t *Tree) Keep(ns string, table *Table, ids []int32, how How) {
 	if len(ids) != table.n || table.n != table.done {
 		panic("kvcache: a table and its tokens differ in length, or a pass has not ended")
 	}
+	ids = ids[:len(ids)-how.Behind]
 	if how.Whole {
 		ids = ids[:len(ids)-len(ids)%BlockTokens]
 	}

@@ -122,7 +122,7 @@ func (h *Head) EngineConfig() engine.Config {
 func (s *Settings) EngineConfig(m *model.Config) engine.Config {
 	c := engine.Config{
 		Ctx: s.Context(m), Sequences: s.Sequences, Batch: s.Batch,
-		KV: s.KV, Tiers: s.Tiers, Fine: s.Fine, Residency: s.Residency, Shift: s.Shift, Vectors: s.Vectors,
+		KV: s.KV, Tiers: s.Tiers, Sparse: s.Sparse, Fine: s.Fine, Residency: s.Residency, Shift: s.Shift, Vectors: s.Vectors,
 		Ranks: s.Ranks,
 	}
 	if c.Batch == 0 {

@@ -34,6 +34,7 @@ type Settings struct {
 	Batch     int           // maximum tokens of a pass; 0: DefaultBatch
 	KV        kvcache.Types // in which keys and values are stored
 	Tiers     kvcache.Tiers // the same by age; nil: all as KV says
+	Sparse    model.Sparse  // which keys prompts read
 	Fine      bool          // activations have 16 bits instead of 8 where weights are quantized
 	Residency model.Residency
 	Vectors   bool // the model is asked for vectors of texts, not for logits

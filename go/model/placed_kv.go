@@ -25,6 +25,8 @@ func keptByHeads(p *nn.Program, places int) [][]int {
 				h = o.Heads
 			case kernel.Attend:
 				h = o.Heads
+			case kernel.ChooseBlocks:
+				h = o.Heads
 			default:
 				relocated(op, func(group, offset int) int {
 					whole[group] = true

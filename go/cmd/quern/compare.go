@@ -42,7 +42,7 @@ most likely token is the same), speed and memory. The text is split into chunks 
 by "quern perplexity".
 
 A model may have its own flags, in quotes with it: -b, -ctk, -ctv, --kv-tiers,
---activations and --weights. So two settings of one model can be compared too. All models are in
+--sparse-prompts, --activations and --weights. So two settings of one model can be compared too. All models are in
 memory at once; if they do not fit, "quern perplexity" compares two in separate runs
 (--save-all-logits). Speed is prompt speed, in passes of up to ` + fmt.Sprint(comparedRows) + ` tokens where
 predictions are scored.`,
@@ -104,7 +104,7 @@ func (f *compareFlags) contend(arg string) (*contender, error) {
 	case fs.NArg() > 0:
 		return nil, usagef("%q: %q is no flag; give a model, and behind it its flags", arg, fs.Arg(0))
 	case fs.Changed("model") || fs.Changed("memory"):
-		return nil, usagef("%q: only -b, -ctk, -ctv, --kv-tiers, --activations and --weights may differ between models", arg)
+		return nil, usagef("%q: only -b, -ctk, -ctv, --kv-tiers, --sparse-prompts, --activations and --weights may differ between models", arg)
 	}
 	f.model.flags.VisitAll(func(flag *pflag.Flag) {
 		if own := fs.Lookup(flag.Name); flag.Changed && own != nil && !own.Changed && flag.Name != "memory" && err == nil {

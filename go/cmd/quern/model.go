@@ -46,7 +46,8 @@ type openFlags struct {
 	typeK, typeV string
 	tiers        string // of keys and values by age; empty: none
 	weights      string
-	activations  string           // bits
+	activations  string // bits
+	sparse       string
 	overrides    launch.Overrides // of the file's metadata
 	quantize     quantizeValue
 	shift        bool // contexts that are full
@@ -95,6 +96,7 @@ func (f *openFlags) define(fs *pflag.FlagSet) {
 	alias(fs, "cache-type-k", "ctk")
 	alias(fs, "cache-type-v", "ctv")
 	fs.StringVar(&f.tiers, "kv-tiers", "", "`TYPES` of the KV cache by age, such as 256:i16,1024:q8_0,*:q4_0: the last 256 positions in i16, older ones up to 1024 in q8_0, all others in q4_0")
+	fs.StringVar(&f.sparse, "sparse-prompts", "", "`PART[:FROM]`: from position FROM (default 4096) on, prompts read the blocks of keys that have this part of the weight by an estimate, such as 0.95, and not all: long ones take less time, at some loss")
 	choiceVar(fs, &f.activations, "activations", "8", []string{"8", "16"}, "bits of what quantized weights are multiplied with: 16 rounds less, and takes longer, prompts most")
 	choiceVar(fs, &f.weights, "weights", "auto", []string{"auto", "packed", "mapped", "streamed"}, "how weights are held in memory")
 	defineOverrides(fs, &f.overrides)
@@ -243,6 +245,9 @@ func (f *openFlags) settings() (s launch.Settings, err error) {
 		if f.flags.Changed("cache-type-k") || f.flags.Changed("cache-type-v") {
 			return s, usagef("--kv-tiers and -ctk or -ctv: each says in which types keys and values are kept; give one")
 		}
+	}
+	if s.Sparse, err = model.ParseSparse(f.sparse); err != nil {
+		return s, usagef("--sparse-prompts: %w", err)
 	}
 	s.Residency, err = model.ParseResidency(f.weights)
 	return s, err

@@ -178,6 +178,7 @@ func (l Layer) Attention(a Attention) Sublayer {
 			attend.Best, attend.Each, attend.Chosen = best, l.CompressRatio, choose(act)
 			attend.Near, attend.Apart = l.Config.Latent.Index.Local, a.SpansPerHead
 		}
+		l.sparsely(&attend)
 		l.Add(attend)
 		if a.Gate != GateNone {
 			op := kernel.Gate{Dst: att, Cols: nOut, Fn: kernel.Sigmoid}

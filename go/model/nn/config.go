@@ -38,11 +38,12 @@ type Config struct {
 	LoopNorm bool   // the output norm is applied between two runs
 	Cycles   Cycles // the zero value: none
 
-	Fine         bool  // what products with quantized weights take has 16 bits instead of 8: see Survey.Finer
-	Media        bool  // tokens may bring rows, of pictures and sounds, in place of their embeddings
-	ScalesMedia  bool  // these rows are scaled as embeddings are
-	Deepstack    []int // the layers that further columns of these rows are added in front of, NEmbd to each; the layers' number: behind all
-	SenseExperts bool  // see Builder.SenseLayers
+	Fine         bool   // what products with quantized weights take has 16 bits instead of 8: see Survey.Finer
+	Sparse       Sparse // which keys prompts read
+	Media        bool   // tokens may bring rows, of pictures and sounds, in place of their embeddings
+	ScalesMedia  bool   // these rows are scaled as embeddings are
+	Deepstack    []int  // the layers that further columns of these rows are added in front of, NEmbd to each; the layers' number: behind all
+	SenseExperts bool   // see Builder.SenseLayers
 	// places of media are their own but for the first axis, which goes on from the text before (XD-RoPE)
 	OwnPlaces bool
 

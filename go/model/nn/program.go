@@ -17,6 +17,7 @@ type Program struct {
 	Outputs []Output       // outputs available for the tokens of a batch
 	Next    *Next          // what drafts; nil unless Config.Drafts
 	Aligned *Alignment     // see Config.Aligned; nil if there are none
+	Sparse  bool           // some layers read some of the keys of prompts: see Config.Sparse
 
 	// Of layers that ranks have each as a whole, what part of their weights the rank with the most has; 0: batches are not
 	// computed in parts.
