@@ -77,7 +77,7 @@ struct qn_batch {
 	const struct qn_group *groups; /* [n_group] */
 	const int32_t *source;         /* [n_seq] how many first positions are a source: see enum qn_side */
 	const int32_t *second;         /* [n_seq] where the second text of a pair begins; 0: there is none */
-	const int32_t *prompt;         /* [n_seq] where the blocks of queries of a prompt end: see struct qn_blocks. NULL: 0 */
+	const int32_t *prompt;         /* [n_seq] where blocks of queries of a prompt end (struct qn_blocks). NULL: 0 */
 	const float *const *in;        /* [n_tok] rows of floats that tokens bring: see QN_OP_INPUT. NULL: none does */
 	const int32_t *place;          /* [n_tok][QN_AXES] where tokens are: see QN_OP_ROPE_TABLE. NULL: at pos */
 	const int32_t *span;           /* [n_tok][2] first and last position of the span that a token is in, which is in

@@ -514,11 +514,11 @@ struct qn_relative {
  * Blocks of keys that blocks of queries see, of a prompt (block-sparse attention, as in Xu et al. 2025, "XAttention").
  * A block of queries is 64 positions of a sequence, from a multiple of 64 on, that begins at `from` or behind it and
  * ends at batch.prompt or before; it is in one batch whole. Each of its heads sees the fewest blocks of keys that have
- * `part` of the weight that every 8th of its queries, from the 8th on, gives to all keys, the heaviest first, beside the
- * first block, its own and the one before, which it sees in any case. Other tokens see all keys.
+ * `part` of the weight that every 8th of its queries, from the 8th on, gives to all keys, the heaviest first, beside
+ * the first block, its own and the one before, which it sees in any case. Other tokens see all keys.
  */
 struct qn_blocks {
-	int32_t mask;  /* buffer: the 64 rows of a block of queries have [n_head][words] words; bit b stands for block b */
+	int32_t mask;  /* buffer: the 64 rows of a block of queries have [n_head][words] words; bit b is block b */
 	int32_t words; /* of 32 blocks; 0: all tokens see all keys */
 	int32_t from;  /* a multiple of 64 */
 	float part;    /* above 0; 1: all blocks */
@@ -549,7 +549,8 @@ struct qn_blocks {
  * Tiers. A block that the group's table has as -1 is in the first of n_tier tiers whose table has it; there are none
  * with a selection or entries.
  *
- * Where blocks.words is not 0, blocks of queries see what a QN_OP_BLOCKS of the same operands has chosen before. There are then no windows, biases, tiers, sides or spans, no selection, and nothing is ahead.
+ * Where blocks.words is not 0, blocks of queries see what a QN_OP_BLOCKS of the same operands has chosen before. There
+ * are then no windows, biases, tiers, sides or spans, no selection, and nothing is ahead.
  */
 struct qn_attend {
 	struct qn_heads heads;

@@ -1,9 +1,9 @@
 /*
  * blocks.c - which blocks of keys the queries of a prompt see: see struct qn_blocks.
  *
- * Each 8th query of a head is a row of attention's own kernels, of which only the weights of the keys are taken. A block
- * of keys is read once for the rows of several heads and blocks of queries; what a row gets depends on its query and
- * the keys alone.
+ * Each 8th query of a head is a row of attention's own kernels, of which only the weights of the keys are taken. A
+ * block of keys is read once for the rows of several heads and blocks of queries; what a row gets depends on its query
+ * and the keys alone.
  */
 #include <math.h>
 #include <string.h>
@@ -102,7 +102,7 @@ static int check(const struct plan *p, const struct qn_op *o)
 	       cols_ok(p, op->q, (int64_t)op->heads.n_head * op->heads.head_dim);
 }
 
-/* Blocks of queries that follow each other, the first of which token t begins: n of them, of these heads of a kv head. */
+/* Blocks of queries that follow each other, n of them, of these heads of a kv head. Token t begins the first. */
 struct group {
 	int64_t t;
 	int n, kv_head, h0, heads;

@@ -1,6 +1,6 @@
 /*
- * check_blocks.c - blocks of keys that blocks of queries choose, and attention over these: against the formulas in double,
- * the same for each set, number of threads and batch, and the same as without a choice where all are chosen.
+ * check_blocks.c - blocks of keys that blocks of queries choose, and attention over these: against the formulas in
+ * double, the same for each set, number of threads and batch, and the same as without a choice where all are chosen.
  */
 #include <math.h>
 #include <string.h>
@@ -22,7 +22,7 @@ enum {
 	SRC = 0, MASK, DST, N_BUFS_BLOCKS
 };
 
-/* Where the tokens of two sequences begin, which have the same keys, and end their prompts. One has tokens before FROM. */
+/* Where the tokens of two sequences begin, which have the same keys, and where their prompts end. */
 static const int32_t begin[2] = {5 * QN_KV_BLOCK, FROM - QN_KV_BLOCK};
 static const int32_t prompt[2] = {9 * QN_KV_BLOCK, FROM + QN_KV_BLOCK};
 
