@@ -110,7 +110,7 @@ func TestGenerate(t *testing.T) {
 	}
 	s.Close()
 	st, s, ids, err = run(-1, nil, nil)
-	if err != nil || st.Finish != generate.CtxFull || s.Len() != 40 || len(ids) != 31 {
+	if err != nil || st.Finish != generate.CtxFull || s.Len() != 39 || len(ids) != 30 {
 		t.Errorf("to the end: %+v, %d ids, length %d, %v", st, len(ids), s.Len(), err)
 	}
 	s.Close()

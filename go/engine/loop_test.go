@@ -259,7 +259,7 @@ func TestLoopEnds(t *testing.T) {
 		t.Errorf("no tokens: %+v", r)
 	}
 	_, c = submit(t, l, greedyRequest(prompt, -1))
-	if r := c.wait(t); r.Finish != generate.CtxFull || r.Generated != 61 {
+	if r := c.wait(t); r.Finish != generate.CtxFull || r.Generated != 60 {
 		t.Errorf("to the end: %+v", r)
 	}
 	stop := greedyRequest(prompt, -1)

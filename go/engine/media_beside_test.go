@@ -68,7 +68,7 @@ func TestMediaShift(t *testing.T) {
 			t.Errorf("%s: %v", path, res.Err)
 		case shifts && (res.Shifts == 0 || res.Finish != generate.MaxedOut):
 			t.Errorf("%s: %+v, want shifts", path, res)
-		case !shifts && (res.Shifts > 0 || res.Finish != generate.CtxFull || res.Generated != 21):
+		case !shifts && (res.Shifts > 0 || res.Finish != generate.CtxFull || res.Generated != 20):
 			t.Errorf("%s: %+v, want the end of the context", path, res)
 		}
 		if got := s.engine.shiftOf(&generate.Params{Prompt: s.ids, Keep: 5}, placedAt(20, 70, 130, 33)); shifts != (got.Keep == 163) {

@@ -71,7 +71,7 @@ type Finish string
 const (
 	Stopped  Finish = "stop"    // at a stop token
 	MaxedOut Finish = "length"  // at Params.MaxTokens
-	CtxFull  Finish = "context" // at the end of the context
+	CtxFull  Finish = "context" // with the token that fills the context
 )
 
 // A Token is a sampled token.
@@ -208,7 +208,7 @@ func (g *Generation) Propose(ids []int32) int {
 // Draftable returns how many of n drafts may still be generated before the last token.
 func (g *Generation) Draftable(n int) int {
 	if g.Shift.Limit == 0 {
-		n = min(n, g.Ctx-len(g.ids))
+		n = min(n, g.Ctx-len(g.ids)-1)
 	}
 	if g.MaxTokens >= 0 {
 		n = min(n, g.MaxTokens-g.generated-1)
@@ -302,7 +302,7 @@ func (g *Generation) Advance(n int, rows [][]float32) (Step, error) {
 			return end(Stopped), nil
 		case g.generated == g.MaxTokens:
 			return end(MaxedOut), nil
-		case g.done == g.Ctx && g.Shift.Limit == 0:
+		case len(g.ids) >= g.Ctx && g.Shift.Limit == 0:
 			return end(CtxFull), nil
 		}
 		if g.Constraint != nil && !g.Constraint.Accept(t.ID) {

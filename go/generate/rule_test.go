@@ -282,9 +282,10 @@ func TestOwnLogprobs(t *testing.T) {
 func TestDraftable(t *testing.T) {
 	for _, c := range []struct{ max, ctx, limit, generated, n, want int }{
 		{max: -1, ctx: 60, n: 9, want: 9},
-		{max: -1, ctx: 60, n: 99, want: 55},
+		{max: -1, ctx: 60, n: 99, want: 54},
 		{max: -1, ctx: 60, limit: 59, n: 99, want: 99},
-		{max: -1, ctx: 6, n: 3, want: 1},
+		{max: -1, ctx: 7, n: 3, want: 1},
+		{max: -1, ctx: 6, n: 3, want: 0},
 		{max: -1, ctx: 5, n: 3, want: 0},
 		{max: 0, ctx: 60, n: 3, want: 0},
 		{max: 1, ctx: 60, n: 3, want: 0},

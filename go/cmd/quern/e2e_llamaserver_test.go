@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -24,6 +25,21 @@ func TestServeAsLlamaServer(t *testing.T) {
 	status, v := s.post("/v1/chat/completions", `{"messages":[{"role":"user","content":"hello"}],"max_tokens":2}`)
 	if verbose, ok := v["__verbose"].(map[string]any); status != 200 || !ok || verbose["prompt"] == nil {
 		t.Errorf("%d %v", status, v)
+	}
+	// What the assistant has begun to say is one text, with an empty line between its parts.
+	status, v = s.post("/v1/chat/completions", `{"messages":[{"role":"user","content":"hello"},
+		{"role":"assistant","content":[{"type":"text","text":"Once"},{"type":"text","text":"upon"}]}],"max_tokens":2}`)
+	if verbose, _ := v["__verbose"].(map[string]any); status != 200 || !strings.HasSuffix(fmt.Sprint(verbose["prompt"]), "Once\n\nupon") {
+		t.Errorf("%d %v", status, v)
+	}
+	// A text ends with the token that fills the context.
+	for _, prompt := range []string{"hello", "Once upon a time there was a dog"} {
+		status, v = s.post("/completion", fmt.Sprintf(`{"prompt":%q,"n_predict":-1,"ignore_eos":true}`, prompt))
+		read, _ := v["tokens_evaluated"].(float64)
+		said, _ := v["tokens_predicted"].(float64)
+		if status != 200 || read == 0 || read+said != 256 || v["truncated"] != true || v["stop_type"] != "limit" {
+			t.Errorf("%q: %d, %v tokens and %v more, %v", prompt, status, read, said, v)
+		}
 	}
 	address := strings.TrimPrefix(s.address(), "http://")
 	r, _ := exchange(t, address, "OPTIONS", "/completions", "", "Origin: web.mydomain.fr", "Access-Control-Request-Method: POST")
