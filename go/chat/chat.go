@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -154,6 +155,8 @@ func (t *Template) Render(in Input) (Prompt, error) {
 		}
 		switch {
 		case !blank(m.Content.String()):
+			m.Content = m.Content.paragraphs()
+			in.Messages = append(slices.Clone(in.Messages[:last]), m)
 			final = m.Content.String()
 			begun = final
 		case !blank(m.ReasoningContent):

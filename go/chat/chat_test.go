@@ -301,6 +301,31 @@ func TestContinue(t *testing.T) {
 			t.Errorf("%s: %q, %v", name, got.Text, err)
 		}
 	}
+	// Texts that follow each other are one, with an empty line between them, also where a template takes parts.
+	picture := func() Part {
+		return Part{Medium: &Medium{Kind: Picture, Source: "data:image/png;base64,AA=="}}
+	}
+	typed := parse(t, "{% for m in messages %}{{ m.role }}:{% if m.content is string %}{{ m.content }}{% else %}{% for p in m.content %}"+
+		"{% if p.type == 'image' %}<image>{% else %}[{{ p.text }}]{% endif %}{% endfor %}{% endif %};{% endfor %}")
+	for _, c := range []struct {
+		of    *Template
+		parts []Part
+		want  string
+	}{
+		{builtin(t, "chatml"), Texts("Wh", "ill"), "<|im_start|>user\nq<|im_end|>\n<|im_start|>assistant\nWh\n\nill"},
+		{builtin(t, "chatml"), Texts("Wh"), "<|im_start|>user\nq<|im_end|>\n<|im_start|>assistant\nWh"},
+		{typed, Texts("Wh", "", "ill"), "user:q;assistant:Wh\n\n\n\nill"},
+	} {
+		said := Content{Parts: c.parts}
+		got, err := c.of.Render(Input{Messages: []Message{talk[0], {Role: "assistant", Content: said}}, ContinueFinalMessage: true})
+		if err != nil || got.Text != c.want {
+			t.Errorf("%v: %q, %v, want %q", c.parts, got.Text, err, c.want)
+		}
+	}
+	seen := Content{Parts: append(Texts("a", "b"), picture(), Part{Text: "c"}, Part{Text: "d"}, picture())}.paragraphs()
+	if got := seen.String(); len(seen.Parts) != 4 || got != "a\n\nbc\n\nd" || len(seen.Media()) != 2 {
+		t.Errorf("beside pictures: %q of %d parts", got, len(seen.Parts))
+	}
 	// A message that is empty is begun.
 	for _, empty := range []Content{Text(""), Text(" \n"), {Null: true}, {Parts: []Part{}}} {
 		for name, want := range map[string]string{

@@ -63,6 +63,32 @@ func (c Content) String() string {
 	return b.String()
 }
 
+// paragraphs returns the content with one text in place of those that follow each other, with an empty line between them: what
+// llama-server has a model go on with. Templates that take parts put nothing between texts, or what nobody knows.
+func (c Content) paragraphs() Content {
+	if c.Parts == nil {
+		return c
+	}
+	var parts []Part
+	for i := 0; i < len(c.Parts); i++ {
+		p := c.Parts[i]
+		var texts []string
+		for ; p.Medium == nil && i < len(c.Parts) && c.Parts[i].Medium == nil; i++ {
+			texts = append(texts, c.Parts[i].Text)
+		}
+		if texts != nil {
+			p.Text = strings.Join(texts, "\n\n")
+			i-- // the medium behind them
+		}
+		parts = append(parts, p)
+	}
+	if len(parts) == 1 && parts[0].Medium == nil {
+		return Text(parts[0].Text)
+	}
+	c.Parts = parts
+	return c
+}
+
 // Taken returns the content with a text in place of each medium that a model does not take.
 func (c Content) Taken(takes func(*Medium) bool) Content {
 	if !slices.ContainsFunc(c.Parts, func(p Part) bool { return p.Medium != nil && !takes(p.Medium) }) {
