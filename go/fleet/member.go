@@ -19,7 +19,9 @@ import (
 type Model struct {
 	Path  string   // a file, a folder with a checkpoint, or the demo model
 	Names []string // in the API; none: the file's
-	Tags  []string // shown to clients
+	// Aliases are those names that are shown to clients as aliases; nil: all but the first.
+	Aliases []string
+	Tags    []string // shown to clients
 	// Persona is settings that the model came with, or those of the persona that it is served as; nil: none. One that is made
 	// from a model of the same file shares that when it is loaded.
 	Persona *persona.Persona
@@ -113,7 +115,7 @@ func (f *Fleet) sources() []server.Source {
 
 // source returns a model as what the server loads, from the head that read returns.
 func (f *Fleet) source(model Model, read func() (*member, error)) server.Source {
-	src := server.Source{Tags: model.Tags, Path: model.Path, Ctx: max(model.Launch.Ctx, 0)}
+	src := server.Source{Aliases: model.Aliases, Tags: model.Tags, Path: model.Path, Ctx: max(model.Launch.Ctx, 0)}
 	src.Elsewhere = f.c.Files.Elsewhere(model.Path)
 	src.Names, src.Persona = model.names(), f.persona(model.names()[0], model.Persona)
 	for _, a := range model.Launch.Adapters {

@@ -31,7 +31,7 @@ func TestServeTakesALlamaServerCommandLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := serve(t, demo.Name, "-c", "512", "-np", "4", "-ngl", "99", "-fa", "on", "--jinja", "-b", "2048", "-ub", "64", "--no-mmap", "-cb", "-kvu",
-		"-ctk", "q5_1", "--temperature", "0", "--n-predict", "8", "-a", "fast,quick", "--tags", "small,ours", "--log-file", logged, "-lv", "4", "--offline", "--no-slots",
+		"-ctk", "q5_1", "--temperature", "0", "--n-predict", "8", "-a", "quick, fast,quick", "--tags", "small,ours", "--log-file", logged, "-lv", "4", "--offline", "--no-slots",
 		"-r", "zzz", "-l", "5-inf", "--samplers", "top_k;top_p;temperature", "--ignore-eos", "--reasoning", "off", "--path", site,
 		"--api-key", "second-secret", "--mirostat", "0", "--sse-ping-interval", "-1",
 		"--dry-multiplier", "0.5", "--dry-sequence-breaker", "x", "--xtc-probability", "0.25", "--typical", "0.5", "--adaptive-decay", "0.5")
@@ -50,7 +50,7 @@ func TestServeTakesALlamaServerCommandLine(t *testing.T) {
 	if props.Alias != "fast" || props.Slots != 4 || props.Defaults.Ctx != 512 {
 		t.Errorf("alias %q, %d slots, context %d", props.Alias, props.Slots, props.Defaults.Ctx)
 	}
-	if _, models := s.withKey("second-secret", "GET", "/v1/models", ""); !strings.Contains(models, `"id":"fast","aliases":["quick"],"tags":["small","ours"]`) || !strings.Contains(models, `"n_ctx":512`) {
+	if _, models := s.withKey("second-secret", "GET", "/v1/models", ""); !strings.Contains(models, `"id":"fast","aliases":["fast","quick"],"tags":["small","ours"]`) || !strings.Contains(models, `"n_ctx":512`) {
 		t.Errorf("the models are %s", models)
 	}
 	if bias, err := json.Marshal(props.Defaults.Params["logit_bias"]); err != nil || !strings.Contains(string(bias), `{"bias":null,"token":5}`) {

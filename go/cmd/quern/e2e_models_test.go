@@ -37,7 +37,7 @@ func (s *service) read(path string, v any) {
 func TestServeSeveralModels(t *testing.T) {
 	t.Parallel()
 	files := copies(t, "a.gguf", "some.gguf")
-	s := serve(t, "", "-m", files[0], "-m", "b="+files[1], "--alias", "first,main", "--slot-save-path", t.TempDir())
+	s := serve(t, "", "-m", files[0], "-m", "b="+files[1], "--alias", "main,first", "--slot-save-path", t.TempDir())
 	var wg sync.WaitGroup
 	for _, prompt := range []string{"Once upon a time", "The dog", "Lily and her mom"} {
 		want := succeed(t, "run", "-m", files[0], "-p", prompt, "--temp", "0", "-n", "40", "--ignore-eos")
@@ -61,7 +61,7 @@ func TestServeSeveralModels(t *testing.T) {
 		}
 	}
 	s.read("/v1/models", &list)
-	if got := fmt.Sprint(list.Data); got != "[{first [main]} {b []}]" {
+	if got := fmt.Sprint(list.Data); got != "[{first [first main]} {b []}]" {
 		t.Errorf("models %s", got)
 	}
 	var props struct {

@@ -6,6 +6,8 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -246,12 +248,24 @@ func (f *serveFlags) start(named []namedModel) ([]fleet.Model, error) {
 		}
 		if i == 0 {
 			if m.Tags = f.tags; len(f.names) > 0 {
-				m.Names = f.names
+				m.Names = aliases(f.names)
+				m.Aliases = m.Names
 			}
 		}
 		all = append(all, m)
 	}
 	return all, nil
+}
+
+// aliases returns the names of --alias as llama-server has them: in the order of the alphabet, of which the first is the model's,
+// and an alias too.
+func aliases(names []string) []string {
+	names = slices.Clone(names)
+	for i := range names {
+		names[i] = strings.TrimSpace(names[i])
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // divides reports whether requests have equal parts of the context, as llama-server's have where it is told how many they are.

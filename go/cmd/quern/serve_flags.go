@@ -126,7 +126,7 @@ func (f *serveFlags) define(whole, which, each *pflag.FlagSet) {
 	intVar(whole, &f.port, "port", "", 8080, 0, 65535, "port to listen on")
 	whole.StringVar(&f.prefix, "api-prefix", "", "`PATH` prefix of all endpoints, such as /llm")
 	switchVar(whole, &f.shared, "reuse-port", false, "let other processes listen on the same port")
-	which.StringSliceVarP(&f.names, "alias", "a", nil, "`NAME` of the first model for clients (default: the file's); comma-separated")
+	which.StringSliceVarP(&f.names, "alias", "a", nil, "`NAME` of the first model for clients (default: the file's); of several, with commas between them, it is the first by the alphabet")
 	which.StringSliceVar(&f.tags, "tags", nil, "`TAGS` of the first model, shown to clients; comma-separated")
 
 	whole.StringVar(&f.modelsDir, "models-dir", "", "`FOLDER` of models to load on request")
@@ -221,7 +221,7 @@ func (f *serveFlags) check() error {
 	if len(f.hosts) == 0 {
 		return usagef("--host is empty, want an address such as 127.0.0.1")
 	}
-	if slices.Contains(f.names, "") {
+	if slices.ContainsFunc(f.names, func(name string) bool { return strings.TrimSpace(name) == "" }) {
 		return usagef("--alias has an empty name, want names with commas between them")
 	}
 	if err := f.template.check(); err != nil {

@@ -20,6 +20,7 @@ import (
 // A Source is a model that can be loaded, and what is known of it before.
 type Source struct {
 	models.Spec[ask.Model]
+	Aliases  []string // that clients are told of; nil: its names but the first
 	Tags     []string
 	Path     string
 	Settings []string      // that differ from those of other models, as flags
@@ -31,6 +32,14 @@ type Source struct {
 	Persona  *ask.Persona // settings that the model came with; nil: none
 	Adapters []string     // names of those that it is loaded with each time
 	Covered  bool         // it is not listed: another model is of the same file
+}
+
+// aliases returns those that clients are told of.
+func (s *Source) aliases() []string {
+	if s.Aliases != nil {
+		return slices.Clone(s.Aliases)
+	}
+	return slices.Clone(s.Names[1:])
 }
 
 // Listed reports whether the model is one of those that clients are told of; of one without a source it is.
@@ -112,14 +121,14 @@ func (r resident) Close() {
 
 // Add adds a model, which is loaded when it is wanted. A name that another has is an error.
 func (s *Catalog) Add(src Source) error {
-	load, names := src.Load, src.Names
+	load := src.Load
 	src.Load = func(ctx context.Context, progress func(float64)) (models.Instance[ask.Model], error) {
 		inst, err := load(ctx, progress)
 		if err != nil {
 			return nil, err
 		}
 		m := inst.Model()
-		m.Name, m.Aliases = names[0], slices.Clone(names[1:])
+		m.Name, m.Aliases = src.Names[0], src.aliases()
 		m.Persona = src.Persona
 		m.Complete()
 		return resident{inst, s}, nil
@@ -127,7 +136,7 @@ func (s *Catalog) Add(src Source) error {
 	if err := s.Set.Add(src.Spec); err != nil {
 		return err
 	}
-	s.sources.set(names[0], &src)
+	s.sources.set(src.Names[0], &src)
 	return nil
 }
 
@@ -263,7 +272,7 @@ func (s *Catalog) Describe(st models.Status[ask.Model]) (*ask.Model, *Source) {
 	if m == nil {
 		m = &ask.Model{Name: st.Names[0], Aliases: slices.Clone(st.Names[1:]), LoRA: &ask.Adapters{}}
 		if src != nil {
-			m.Tags, m.Path, m.Info, m.Loaded, m.Persona = src.Tags, src.Path, src.Info, src.Modified, src.Persona
+			m.Aliases, m.Tags, m.Path, m.Info, m.Loaded, m.Persona = src.aliases(), src.Tags, src.Path, src.Info, src.Modified, src.Persona
 		}
 	}
 	return m, src
