@@ -83,6 +83,7 @@ func TestChat(t *testing.T) {
 		{"records", testRecord},
 		{"colours code", testHighlight},
 		{"draws Markdown", testMarkdown},
+		{"takes the place of another page", testWorker},
 		{"real engine", testReal},
 	} {
 		t.Run(tt.name, func(t *testing.T) { tt.test(t, b) })

@@ -83,6 +83,7 @@ func newServerAt(t *testing.T, prefix string, answer func(*stream)) *server {
 	mux := http.NewServeMux()
 	mux.Handle("GET /{$}", Handler())
 	mux.Handle("GET /assets/", Handler())
+	mux.Handle("GET /sw.js", Handler())
 	mux.HandleFunc("GET /v1/models", s.guarded(func(w http.ResponseWriter, r *http.Request) {
 		gives := "text"
 		if s.vectors {

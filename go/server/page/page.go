@@ -26,7 +26,7 @@ import (
 	"time"
 )
 
-//go:embed index.html assets
+//go:embed index.html sw.js assets
 var files embed.FS
 
 // Not from package mime, whose results depend on the system's tables.
@@ -70,8 +70,8 @@ var served = sync.OnceValue(func() map[string]*file {
 	return all
 })
 
-// Paths returns the paths that Handler serves: / and the assets below /assets/. They
-// are public: the page itself asks for the API key.
+// Paths returns the paths that Handler serves: /, the assets below /assets/, and /sw.js, which takes the place of the
+// service worker of llama-server's page. They are public: the page itself asks for the API key.
 func Paths() []string { return slices.Sorted(maps.Keys(served())) }
 
 // Handler serves the page. Strip a prefix before calling it; the page's own URL must
