@@ -61,7 +61,9 @@ func (s *API) followStream(req *answer.Request) error {
 		return err
 	}
 	at, ok := log.At(from)
-	if !ok {
+	if sent := log.Sent(); !ok && from > sent {
+		return reply.Invalid("from", "%d, and only %d bytes of the stream are sent, want at most so many", from, sent)
+	} else if !ok {
 		return reply.Invalid("from", "of the %d bytes that are sent, those behind %d are not there any more, want 0 for another stream",
 			log.Sent(), from)
 	}

@@ -143,9 +143,11 @@ func TestStreamIsResumed(t *testing.T) {
 	if status, b := as(t, s, "you", "DELETE", atSlashed, ""); status != 204 {
 		t.Errorf("another key deletes: %d %s", status, b)
 	}
-	for _, from := range []string{"-1", "x", fmt.Sprint(len(had) + len(rest) + 1), "99999999999999999999"} {
-		if status, b := as(t, s, "me", "GET", atSlashed+"&from="+from, ""); status != 400 || !strings.Contains(b, "from: ") {
-			t.Errorf("from %s: %d %s", from, status, b)
+	sent := len(had) + len(rest)
+	for from, want := range map[string]string{"-1": "from: ", "x": "from: ", "99999999999999999999": "from: ",
+		fmt.Sprint(sent + 1): fmt.Sprintf(`"from: %d, and only %d bytes of the stream are sent, want at most so many"`, sent+1, sent)} {
+		if status, b := as(t, s, "me", "GET", atSlashed+"&from="+from, ""); status != 400 || !strings.Contains(b, want) {
+			t.Errorf("from %s: %d %s, want %s", from, status, b, want)
 		}
 	}
 	if status, b := as(t, s, "me", "GET", fmt.Sprintf("%s&from=%d", atSlashed, len(had)+len(rest)), ""); status != 200 || b != "" {
