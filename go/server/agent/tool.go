@@ -10,6 +10,7 @@ import (
 	"github.com/quern-llm/quern/go/mcp"
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
+	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
@@ -29,6 +30,27 @@ type Servers interface {
 	// Answer returns what a tool answers to the JSON of its arguments, of bounded length, and whether it failed. The error
 	// is of the connection.
 	Answer(ctx context.Context, key, arguments string) (content chat.Content, failed bool, err error)
+}
+
+// Find returns the tools of the MCP server that a request names, in the fields that its API has for the name and for the URL.
+// A request brings no servers of its own: the URL, where it has one, is that of the configuration.
+func Find(of Servers, nameField, name, urlField, url string) ([]mcp.Offer, error) {
+	switch {
+	case name == "":
+		return nil, reply.Bad("%s: missing, want that of an MCP server of the server's configuration", nameField)
+	case of == nil:
+		return nil, reply.Bad("%s: this server has no tools; start it with --mcp", nameField)
+	}
+	offers, known := of.Offers(name)
+	own, _ := of.At(name)
+	switch {
+	case !known:
+		return nil, reply.Bad("%s: no MCP server has the name %s; /v1/mcp/tools says which there are", nameField, field.Quote(name))
+	case url != "" && url != own:
+		return nil, reply.Bad("%s: the server reaches the MCP servers of its own configuration only, want the URL that %s has there, or none",
+			urlField, field.Quote(name))
+	}
+	return offers, nil
 }
 
 // A Tool is a function of the model's that the server calls.

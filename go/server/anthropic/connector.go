@@ -1,6 +1,7 @@
 package anthropic
 
 import (
+	stdjson "encoding/json"
 	"fmt"
 	"slices"
 
@@ -15,8 +16,9 @@ import (
 
 // An mcpServer is one of mcp_servers: an MCP server of the server's own configuration.
 type mcpServer struct {
-	name string
-	tool struct { // tool_configuration, in whose place a toolset is now
+	name   string
+	offers []mcp.Offer
+	tool   struct { // tool_configuration, in whose place a toolset is now
 		given   bool
 		off     bool
 		allowed []string // nil: all
@@ -64,23 +66,10 @@ func (l mcpServers) read(r *field.Reader) (s mcpServer, err error) {
 		}
 		return field.Within(name, err)
 	})
-	switch {
-	case err != nil:
-		return s, err
-	case s.name == "":
-		return s, reply.Bad("name: missing, want that of an MCP server of the server's configuration")
-	case l.to.servers == nil:
-		return s, reply.Bad("name: this server has no tools; start it with --mcp")
+	if err == nil {
+		s.offers, err = agent.Find(l.to.servers, "name", s.name, "url", at)
 	}
-	own, known := l.to.servers.At(s.name)
-	switch {
-	case !known:
-		return s, reply.Bad("name: no MCP server has the name %s; /v1/mcp/tools says which there are", field.Quote(s.name))
-	case at != "" && at != own:
-		return s, reply.Bad("url: the server reaches the MCP servers of its own configuration only, want the URL that %s has there, or none",
-			field.Quote(s.name))
-	}
-	return s, nil
+	return s, err
 }
 
 // configure reads which tools a request has of an MCP server.
@@ -118,6 +107,52 @@ type toolset struct {
 	server string
 	on     bool            // unless its configuration says otherwise
 	tools  map[string]bool // whether single ones are
+	pinned []pinned        // those that there are, as the request has them; nil: those of the MCP server
+}
+
+// A pinned tool is one of an MCP server as an earlier request has had it.
+type pinned struct {
+	Name        string         `json:"name"`
+	Description string         `json:"description"`
+	Schema      jsontext.Value `json:"input_schema"`
+}
+
+const wantPinned = `an array of an MCP server's tools such as {"name": "get_time", "input_schema": {"type": "object"}}`
+
+// pin reads the tools of a toolset that a request has itself.
+func (s *toolset) pin(r *field.Reader) error {
+	s.pinned = []pinned{}
+	return r.Elements(wantPinned, func(i int) error {
+		var t pinned
+		err := r.Decode(&t)
+		switch {
+		case err != nil:
+		case t.Name == "":
+			err = reply.Bad("name: missing, want that of a tool of the MCP server")
+		case t.Schema.Kind() != '{':
+			err = reply.Bad("input_schema: missing or no object, want an object")
+		}
+		s.pinned = append(s.pinned, t)
+		return field.Within(fmt.Sprintf("element %d", i), err)
+	})
+}
+
+// of returns the tools of an MCP server as the toolset has them, in its order. What the MCP server has not cannot be called.
+func (s *toolset) of(server string, all []mcp.Offer) ([]mcp.Offer, error) {
+	if s.pinned == nil {
+		return all, nil
+	}
+	var own []mcp.Offer
+	for _, t := range s.pinned {
+		i := slices.IndexFunc(all, func(o mcp.Offer) bool { return o.Name == t.Name })
+		if i < 0 {
+			return nil, reply.Bad("the MCP server %s has no tool %s, want it left out of the toolset's tools", field.Quote(server), field.Quote(t.Name))
+		}
+		o := all[i]
+		o.Description, o.Schema = t.Description, stdjson.RawMessage(t.Schema)
+		own = append(own, o)
+	}
+	return own, nil
 }
 
 // has reports whether a tool is offered.
@@ -149,9 +184,9 @@ func (o *offers) addSet(v jsontext.Value) error {
 				return err
 			})
 		case name == "tools":
-			err = reply.Bad("the server lists the tools itself, want it left out")
+			err = s.pin(r)
 		default:
-			err = reply.Bad("not known, want mcp_server_name, default_config or configs")
+			err = reply.Bad("not known, want mcp_server_name, default_config, configs or tools")
 		}
 		return field.Within(name, err)
 	})
@@ -202,10 +237,15 @@ func (o *offers) settle(to *ask.Tools) error {
 		if i >= 0 && s.tool.given {
 			return reply.Invalid("mcp_servers", "tool_configuration of %s beside a toolset of it, want one of them", field.Quote(s.name))
 		}
+		all := s.offers
 		if i >= 0 {
+			var err error
+			if all, err = o.sets[i].of(s.name, all); err != nil {
+				return reply.Invalid("tools", "%v", err)
+			}
 			offered = o.sets[i].has
 		}
-		if err := o.addServer(to, s.name, offered); err != nil {
+		if err := o.addServer(to, s.name, all, offered); err != nil {
 			return reply.Invalid("mcp_servers", "%v", err)
 		}
 	}
@@ -213,8 +253,7 @@ func (o *offers) settle(to *ask.Tools) error {
 }
 
 // addServer adds the tools of an MCP server that are offered.
-func (o *offers) addServer(to *ask.Tools, server string, offered func(name string) bool) error {
-	all, _ := o.servers.Offers(server)
+func (o *offers) addServer(to *ask.Tools, server string, all []mcp.Offer, offered func(name string) bool) error {
 	for i := range all {
 		tool := &all[i]
 		if !offered(tool.Name) {

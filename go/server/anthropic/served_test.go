@@ -539,6 +539,8 @@ func TestServerConnects(t *testing.T) {
 	at, _ := box.At("door")
 	const set = `{"type":"mcp_toolset","mcp_server_name":"door"}`
 	servers := func(more string) string { return `,"mcp_servers":[{"type":"url","name":"door"` + more + `}]` }
+	pin := func(tools string) string { return set[:len(set)-1] + `,"tools":[` + tools + `]}` }
+	const greet = `{"name":"greet","description":"Says hello to somebody.","input_schema":{"type":"object","properties":{"name":{"type":"string"}}}}`
 	const greets = `mcp_tool_use door greet {"name":"Ann"}; mcp_tool_result false text Hello Ann; text So it is done. | end_turn`
 	for _, c := range []struct{ ask, tools, more, want string }{
 		{"greet", set, servers(""), greets},
@@ -550,6 +552,9 @@ func TestServerConnects(t *testing.T) {
 			strings.ReplaceAll(greets, "greet", "look")},
 		{"look", `{"type":"mcp_toolset","mcp_server_name":"door","configs":{"look":{"enabled":false}}}`, servers(""), ""},
 		{"look", "", servers(`,"tool_configuration":{"allowed_tools":["greet"]}`), ""},
+		{"greet", pin(greet), servers(""), greets},
+		{"look", pin(greet), servers(""), ""},
+		{"greet", strings.Replace(pin(greet), "{", `{"configs":{"greet":{"enabled":false}},`, 1), servers(""), ""},
 		{"look", "", servers(`,"tool_configuration":{"enabled":false}`), ""},
 	} {
 		body := askBody(c.ask, c.tools, c.more)
@@ -575,6 +580,15 @@ func TestServerConnects(t *testing.T) {
 			t.Errorf("%s: the next turn: %s", c.ask, next.shown(t))
 		}
 	}
+	// The model is told of a pinned tool what the request says of it.
+	told := func(tools string) int {
+		return fake.Post[struct {
+			Tokens int `json:"input_tokens"`
+		}](s, "/v1/messages/count_tokens", askBody("greet", tools, servers(""))).Tokens
+	}
+	if few, more, all := told(pin(greet)), told(pin(strings.Replace(greet, "hello", "hello, and again hello,", 1))), told(set); few >= more || more >= all {
+		t.Errorf("%d tokens with a pinned tool, %d where more is said of it, %d with all", few, more, all)
+	}
 	if m := post(t, s, askBody("long", set, servers(""))); !strings.Contains(m.shown(t), "(cut after 1000 bytes)") {
 		t.Errorf("a long result: %.200s", m.shown(t))
 	}
@@ -592,7 +606,11 @@ func TestServerConnects(t *testing.T) {
 		servers("") + `,"tools":[` + set + `,` + set + `]`:                                                        "tools: element 1: mcp_server_name: a second toolset",
 		servers("") + `,"tools":[{"type":"mcp_toolset"}]`:                                                         "tools: element 0: mcp_server_name: missing",
 		servers("") + `,"tools":[{"type":"mcp_toolset","mcp_server_name":"door","x":1}]`:                          "tools: element 0: x: not known",
-		servers("") + `,"tools":[{"type":"mcp_toolset","mcp_server_name":"door","tools":[]}]`:                     "tools: element 0: tools: the server lists",
+		servers("") + `,"tools":[` + pin(`{"name":"gone","input_schema":{}}`) + `]`:                               `tools: the MCP server \"door\" has no tool \"gone\"`,
+		servers("") + `,"tools":[` + pin(`{"name":"greet"}`) + `]`:                                                "tools: element 0: tools: element 0: input_schema: missing",
+		servers("") + `,"tools":[` + pin(`{"input_schema":{}}`) + `]`:                                             "tools: element 0: tools: element 0: name: missing",
+		servers("") + `,"tools":[` + pin(greet+","+greet) + `]`:                                                   "mcp_servers: the tool",
+		servers("") + `,"tools":[{"type":"mcp_toolset","mcp_server_name":"door","tools":{}}]`:                     "tools: element 0: tools: ",
 		servers("") + `,"tools":[{"type":"mcp_toolset","mcp_server_name":"door","configs":{"look":{"on":true}}}]`: "on: not known",
 	} {
 		for _, path := range []string{"/v1/messages", "/v1/messages/count_tokens"} {

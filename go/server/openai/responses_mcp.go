@@ -115,7 +115,7 @@ func (s *mcpServer) asks(t *mcp.Offer) bool { return s.always.has(t) || !s.never
 func (l *responseTools) addServer(v jsontext.Value) error {
 	var in struct {
 		Label     string         `json:"server_label"`
-		URL       jsontext.Value `json:"server_url"`
+		URL       string         `json:"server_url"`
 		Connector jsontext.Value `json:"connector_id"`
 		Tunnel    jsontext.Value `json:"tunnel_id"`
 		Auth      jsontext.Value `json:"authorization"`
@@ -130,23 +130,18 @@ func (l *responseTools) addServer(v jsontext.Value) error {
 	for _, f := range []struct {
 		name string
 		v    jsontext.Value
-	}{{"server_url", in.URL}, {"connector_id", in.Connector}, {"tunnel_id", in.Tunnel}, {"authorization", in.Auth}, {"headers", in.Headers}} {
+	}{{"connector_id", in.Connector}, {"tunnel_id", in.Tunnel}, {"authorization", in.Auth}, {"headers", in.Headers}} {
 		if len(f.v) > 0 && f.v.Kind() != 'n' {
 			return reply.Bad("%s: the server reaches the MCP servers of its own configuration only, want server_label alone",
 				f.name)
 		}
 	}
+	offers, err := agent.Find(l.mcp, "server_label", in.Label, "server_url", in.URL)
 	switch {
-	case in.Label == "":
-		return reply.Bad("server_label: missing, want the name of an MCP server")
-	case l.mcp == nil:
-		return reply.Bad("this server has no tools; start it with --mcp")
+	case err != nil:
+		return err
 	case l.server(in.Label) != nil:
 		return reply.Bad("server_label: a second tool with the MCP server %s", field.Quote(in.Label))
-	}
-	offers, known := l.mcp.Offers(in.Label)
-	if !known {
-		return reply.Bad("server_label: no MCP server has the name %s; /v1/mcp/tools says which there are", field.Quote(in.Label))
 	}
 	s := &mcpServer{label: in.Label}
 	if err := s.readApproval(in.Approval); err != nil {

@@ -573,6 +573,21 @@ func TestResponsesMCPQuota(t *testing.T) {
 	}
 }
 
+// A request may have the URL that an MCP server has in the configuration, which clients of OpenAI's API always send.
+func TestResponsesMCPURL(t *testing.T) {
+	t.Parallel()
+	_, box := fake.OpenDoor(t)
+	s := agentSite(t, box, server.Config{})
+	at, _ := box.At("door")
+	for _, url := range []string{`"` + at + `"`, `null`, `""`} {
+		tool := `{"type":"mcp","server_label":"door","require_approval":"never","server_url":` + url + `}`
+		r := fake.Post[agentResponse](s, "/v1/responses", agentBody("greet", tool, ""))
+		if want := "mcp_list_tools 5; mcp_call greet completed Hello Ann"; !strings.HasPrefix(r.shown(), want) {
+			t.Errorf("%s: %s, want %s", url, r.shown(), want)
+		}
+	}
+}
+
 // What a request may not say of MCP servers.
 func TestResponsesMCPRefused(t *testing.T) {
 	t.Parallel()
