@@ -5,16 +5,20 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/internal/testdata"
 	"github.com/quern-llm/quern/go/model/nn"
 	"github.com/quern-llm/quern/go/server/ask"
+	"github.com/quern-llm/quern/go/server/fetch"
 	"github.com/quern-llm/quern/go/server/internal/fake"
 )
 
@@ -182,6 +186,83 @@ func TestSeeingInEveryAPI(t *testing.T) {
 	called := fake.Post[answered](s, "/v1/responses", `{"max_output_tokens":1,"input":[{"role":"user","content":"x"},{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":[{"type":"input_image","image_url":"`+url+`"}]}]}`)
 	if called.Usage.InputDetails.Image != images {
 		t.Errorf("%+v", called)
+	}
+}
+
+// A picture of a URL is the one that is sent, in Anthropic's form too, where the operator allows the host. A
+// host that is not allowed, and one that a redirect names, is not asked.
+func TestPicturesOfURLs(t *testing.T) {
+	t.Parallel()
+	png := inBase64(t, "small-224x160.png")
+	data, err := base64.StdEncoding.DecodeString(png)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var asked atomic.Int32
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		w.Header().Set("Content-Type", "image/png")
+		w.Write(data)
+	}))
+	t.Cleanup(elsewhere.Close)
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/away" {
+			http.Redirect(w, r, elsewhere.URL, http.StatusFound)
+			return
+		}
+		w.Header().Set("Content-Type", "image/png")
+		w.Write(data)
+	}))
+	t.Cleanup(site.Close)
+	open := func(from string) *fetch.Fetcher {
+		f, err := fetch.New(from, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { f.Close() })
+		return f
+	}
+	eyes := fake.Setup{File: testdata.Path(t, "mmproj/text/qwen3vl-4k.gguf"), Projector: testdata.Path(t, "mmproj/mm/qwen3vl-f16.gguf")}
+	eyes.Server.Fetch = open("off")
+	off := fake.Demo(t, eyes)
+	eyes.Server.Fetch = open(strings.TrimPrefix(site.URL, "http://"))
+	s := fake.Demo(t, eyes)
+	source := func(url string) string { return `{"type":"image","source":{"type":"url","url":"` + url + `"}}` }
+	const said = `{"type":"text","text":"What is it?"}`
+	const call = `{"role":"user","content":"x"},{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"f","input":{}}]},`
+	bodies := func(source string) []string {
+		return []string{
+			`{"max_tokens":3,"temperature":0,"messages":[{"role":"user","content":[` + source + `,` + said + `]}]}`,
+			`{"max_tokens":3,"temperature":0,"messages":[` + call + `{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[` + source + `]}]}]}`,
+		}
+	}
+	type answered struct {
+		Content []struct{ Text string }
+		Usage   struct {
+			Input     int `json:"input_tokens"`
+			CacheRead int `json:"cache_read_input_tokens"`
+		}
+	}
+	sent := bodies(`{"type":"image","source":{"type":"base64","media_type":"image/png","data":"` + png + `"}}`)
+	for i, body := range bodies(source(site.URL + "/a.png")) {
+		want, got := fake.Post[answered](s, "/v1/messages", sent[i]), fake.Post[answered](s, "/v1/messages", body)
+		if n := want.Usage.Input + want.Usage.CacheRead; n < 20 || got.Usage.Input+got.Usage.CacheRead != n || !slices.Equal(got.Content, want.Content) {
+			t.Errorf("request %d: %+v, want %+v", i, got, want)
+		}
+		if status, b, _ := off.Do("POST", "/v1/messages", body); status != 400 || !strings.Contains(string(b), "this server fetches none, send the file in base64; start it with --media-url public") {
+			t.Errorf("request %d where none is fetched: %d %s", i, status, b)
+		}
+	}
+	for url, want := range map[string]string{site.URL + "/away": "none of those that this server may ask", elsewhere.URL: "none of those that this server may ask",
+		"http://169.254.169.254/latest/meta-data": "none of those that this server may ask"} {
+		for _, body := range bodies(source(url)) {
+			if status, b, _ := s.Do("POST", "/v1/messages", body); status != 400 || !strings.Contains(string(b), want) {
+				t.Errorf("%s: %d %s", url, status, b)
+			}
+		}
+	}
+	if n := asked.Load(); n != 0 {
+		t.Errorf("a host that is not allowed is asked %d times", n)
 	}
 }
 
