@@ -99,7 +99,7 @@ func TestDepthOfGuesses(t *testing.T) {
 				if shift {
 					return 64 - (n - 1) - less
 				}
-				return 64 - n
+				return 64 - n - 1 // the token that fills the context is sampled, and not guessed
 			}
 			for _, c := range []struct{ n, most, drafts, want int }{
 				{20, 30, 4, 4}, {20, 30, 1, 1}, {20, -2, 99, draft.MaxGuesses}, {20, 3, 8, 2}, {20, 2, 8, 1}, {20, 1, 8, 0},
