@@ -6,6 +6,7 @@ import (
 	"math"
 	"reflect"
 	"slices"
+	"sync"
 
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/model/nn"
@@ -205,8 +206,26 @@ func writes(op kernel.Op, b kernel.Buf) bool {
 	case kernel.MoeHeads:
 		return op.Tok == b || op.Pair == b
 	}
-	dst := reflect.ValueOf(op).FieldByName("Dst")
+	dst := dstOf(op)
 	return dst.IsValid() && mentioned(dst, b)
+}
+
+// dsts has where operations of a type have their Dst, as fields of fields; nil: nowhere. A search by name is most of what
+// it takes to divide layers.
+var dsts sync.Map
+
+// dstOf returns the Dst of an operation, if it has one.
+func dstOf(op kernel.Op) reflect.Value {
+	v := reflect.ValueOf(op)
+	at, ok := dsts.Load(v.Type())
+	if !ok {
+		field, _ := v.Type().FieldByName("Dst")
+		at, _ = dsts.LoadOrStore(v.Type(), field.Index)
+	}
+	if index := at.([]int); index != nil {
+		return v.FieldByIndex(index)
+	}
+	return reflect.Value{}
 }
 
 // overwrites reports whether an operation writes a buffer of so many columns and reads nothing of what was there. What other operations may
@@ -253,9 +272,10 @@ func (s *staging) divideLayers() []int {
 	for il, ops := range s.whole.Layers {
 		before[il+1] = before[il] + 1 + matrixBytes(ops)
 	}
+	used := s.used()
 	var may []int
 	for at := 1; at < n; at++ {
-		if s.mayCut(at) {
+		if !used[at] && s.mayHand(at) {
 			may = append(may, at)
 		}
 	}
@@ -289,15 +309,28 @@ func matrixBytes(ops []kernel.Op) (n int) {
 	return n
 }
 
-// mayCut reports whether layers from `at` on can be another rank's: they use no state of the layers before them, and read
-// nothing that cannot be handed on.
-func (s *staging) mayCut(at int) bool {
-	before := placesOf(slices.Concat(s.whole.Layers[:at]...))
-	for p := range placesOf(slices.Concat(s.whole.Layers[at:]...)) {
-		if before[p] {
-			return false
+// used returns of each layer whether it, or one behind it, uses state of the layers before it: it cannot be another rank's
+// then.
+func (s *staging) used() []bool {
+	used := make([]bool, len(s.whole.Layers))
+	first := map[place]int{} // the layer that has it
+	for il, ops := range s.whole.Layers {
+		for p := range placesOf(ops) {
+			from, ok := first[p]
+			if !ok {
+				first[p] = il
+				continue
+			}
+			for at := from + 1; at <= il; at++ {
+				used[at] = true
+			}
 		}
 	}
+	return used
+}
+
+// mayHand reports whether layers from `at` on read nothing that cannot be handed on.
+func (s *staging) mayHand(at int) bool {
 	return !slices.ContainsFunc(s.live(at), func(b kernel.Buf) bool {
 		spec := s.whole.Bufs[b]
 		return spec.Kind == kernel.Route || spec.Rows != kernel.TokRows

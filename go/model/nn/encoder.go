@@ -218,10 +218,7 @@ func (l Layer) bias() kernel.Bias {
 			func(h, i int) float32 { return float32(-slopes[h] * math.Abs(float64(i))) })
 	case l.Config.NBucket > 0:
 		table := l.Vector("attn_rel_b.weight", l.NHead, l.Config.NBucket)
-		buckets := make([]int, 2*bucketSpan+1)
-		for at := range buckets {
-			buckets[at] = bucket(at-bucketSpan, l.Config.NBucket, l.role != inDecoder)
-		}
+		buckets := bucketsOf(l.Config.NBucket, l.role != inDecoder)
 		*l.byDistance = l.biases(l.prefix, bucketSpan,
 			func(h, i int) float32 { return table[buckets[i+bucketSpan]*l.NHead+h] })
 	}
@@ -263,26 +260,33 @@ func bf16(x float64) float64 {
 // bucketSpan is the distance from which on all keys are in the last bucket.
 const bucketSpan = 128
 
-// bucket is the bucket of T5 (Raffel et al. 2020) of keys i positions after a token, of n: where it sees both ways,
-// half of them are of keys after it, and of each half, or of all, the first half has a distance each, and the others
-// grow with its logarithm.
-func bucket(i, n int, bothWays bool) int {
-	half, at := n, 0
+// bucketsOf returns the buckets of T5 (Raffel et al. 2020) of keys -bucketSpan .. bucketSpan positions after a token, of n:
+// where it sees both ways, half of them are of keys after it, and of each half, or of all, the first half has a distance
+// each, and the others grow with its logarithm.
+func bucketsOf(n int, bothWays bool) []int {
+	half := n
 	if bothWays {
 		half = n / 2
-		if i > 0 {
-			at = half
+	}
+	exact := half / 2
+	last := exactmath.Log(float64(bucketSpan) / float64(exact)) // which takes long, as each logarithm does
+	all := make([]int, 2*bucketSpan+1)
+	for far := range bucketSpan + 1 {
+		at := far
+		if far >= exact {
+			grown := exactmath.Log(float64(far)/float64(exact)) / last * float64(half-exact)
+			at = min(exact+int(grown+1e-6), half-1) // the logarithms of what falls on a border are rounded
 		}
-	} else {
-		i = min(i, 0)
+		all[bucketSpan-far] = at
+		switch {
+		case far == 0:
+		case bothWays:
+			all[bucketSpan+far] = half + at
+		default:
+			all[bucketSpan+far] = all[bucketSpan]
+		}
 	}
-	far, exact := max(i, -i), half/2
-	if far < exact {
-		return at + far
-	}
-	grown := exactmath.Log(float64(far)/float64(exact)) / exactmath.Log(float64(bucketSpan)/float64(exact)) *
-		float64(half-exact)
-	return at + min(exact+int(grown+1e-6), half-1) // the logarithms of what falls on a border are rounded
+	return all
 }
 
 // maxDense is how many dense layers may follow the pooling.
