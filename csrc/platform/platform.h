@@ -42,6 +42,9 @@ void sys_thread_join(struct sys_thread *t);
  */
 void sys_thread_keep(struct sys_thread *t, const int32_t *cpus, int32_t n);
 
+/* CPUs that the system runs on, whether or not the caller may; at least 1. */
+int32_t sys_cpus(void);
+
 /* Sleeps while *word is `old`; it may return sooner. */
 void sys_sleep(const _Atomic uint32_t *word, uint32_t old);
 

@@ -4,10 +4,18 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "platform/platform.h"
 
 #define STACK ((size_t)8 << 20) /* macOS's own choice is 512 KB */
+
+int32_t sys_cpus(void)
+{
+	const long n = sysconf(_SC_NPROCESSORS_ONLN);
+
+	return n < 1 ? 1 : n > INT32_MAX ? INT32_MAX : (int32_t)n;
+}
 
 int64_t sys_ns(void)
 {

@@ -18,6 +18,13 @@
 #define STACK ((SIZE_T)8 << 20) /* as on other systems: 1 MB is Windows' own choice */
 #define GROUP_CPUS 64
 
+int32_t sys_cpus(void)
+{
+	const DWORD n = GetActiveProcessorCount(ALL_PROCESSOR_GROUPS);
+
+	return n < 1 ? 1 : (int32_t)n;
+}
+
 int64_t sys_ns(void)
 {
 	LARGE_INTEGER rate, now;

@@ -17,7 +17,7 @@
 #include "run/pool.h"
 
 #define THREADS_MAX 1024
-#define SPIN_NS 50000
+#define SPIN_NS 50000 /* but not in a pool with more threads than CPUs: who spins there keeps off who is waited for */
 /*
  * A quarter of the items is shared: of two threads one may run at three fifths of the other's speed, or be off its CPU
  * for a quarter of the step, and they still end together.
@@ -59,6 +59,7 @@ struct qn_pool {
 	struct group *groups;
 	struct place *places;
 	int n, n_groups, n_places;
+	int64_t spin_ns;
 	struct worker workers[];
 };
 
@@ -72,7 +73,7 @@ static void relax(void)
 }
 
 /* Each thread that was woken wakes two more, while any sleep. */
-static void gate_wait(struct gate *g, uint32_t old)
+static void gate_wait(struct gate *g, uint32_t old, int64_t spin_ns)
 {
 	int64_t until = 0;
 
@@ -82,8 +83,10 @@ static void gate_wait(struct gate *g, uint32_t old)
 				return;
 			relax();
 		}
+		if (!spin_ns)
+			break;
 		if (!until)
-			until = sys_ns() + SPIN_NS;
+			until = sys_ns() + spin_ns;
 		else if (sys_ns() > until)
 			break;
 	}
@@ -143,7 +146,7 @@ void pool_barrier(struct qn_pool *p, int ith)
 	if (is_last(&g->arrived, g->n) && (p->n_groups == 1 || is_last(&p->arrived, p->n_groups)))
 		gates_open(p, offsetof(struct group, barrier));
 	else
-		gate_wait(&g->barrier, old);
+		gate_wait(&g->barrier, old, p->spin_ns);
 }
 
 void pool_wait(struct qn_pool *p, int ith, struct qn_ticks_time *time)
@@ -184,7 +187,7 @@ static void worker_main(void *arg)
 	uint32_t seen = 0;
 
 	for (;;) {
-		gate_wait(&p->groups[w->group].start, seen);
+		gate_wait(&p->groups[w->group].start, seen, p->spin_ns);
 		seen++; /* one job at a time: the word cannot have moved on by more */
 		if (!p->fn)
 			return;
@@ -243,6 +246,7 @@ static struct qn_pool *new_pool(const struct qn_thread *threads, int32_t n)
 	memset(room, 0, bytes);
 	p->n = n;
 	p->n_places = places;
+	p->spin_ns = n > sys_cpus() ? 0 : SPIN_NS;
 	p->groups = (struct group *)(room + workers);
 	p->places = (struct place *)(room + workers + sizeof(struct group) * (size_t)groups);
 	for (int i = 0; i < n; i++) {
