@@ -61,8 +61,8 @@ func TestSparsePromptsGiveTheSameBits(t *testing.T) {
 	}
 }
 
-// Requests have the text that they have alone: with prefixes that others left at any length, where memory is short, from the
-// file of a slot, and as the next turn of a conversation.
+// Requests have the text that they have alone: with prefixes that others left at any length, cancelled ones too, where memory
+// is short, from the file of a slot, and as the next turn of a conversation.
 func TestSparsePromptsInALoop(t *testing.T) {
 	c := Config{Ctx: 500, Sequences: 4, Sparse: sparse(0.4, 128)}
 	for _, path := range []string{tiny, testdata.Path(t, "archs/gemma3.gguf"), testdata.Path(t, "archs/qwen35.gguf")} {
@@ -101,6 +101,13 @@ func TestSparsePromptsInALoop(t *testing.T) {
 					}
 					_, k := submit(t, l, r)
 					asks = append(asks, ask{prompt, k})
+					if i%2 == 0 { // nobody waits for its end: what it has evaluated stays
+						gone, _ := submit(t, l, greedyRequest(slices.Concat(base[:1+rng.IntN(400)], randomIDs(probe, uint64(i), 50)), 40))
+						defer gone.Cancel()
+						if i > 0 {
+							gone.Cancel()
+						}
+					}
 				}
 				close(all)
 				for i, a := range asks {
