@@ -13,9 +13,10 @@ import (
 	"testing"
 )
 
-// Flags of the program that packages below speak of, where no caller of this package comes: keys and values in tiers, NUMA
-// nodes, shifted contexts, streamed weights, merged adapters, quantization, the conversion of adapters, and ranks.
-var notHere = []string{"--kv-tiers", "--numa", "--split", "--context-shift", "--imatrix", "--base", "--calibration-memory", "--allow-requantize"}
+// Flags of the program that packages below speak of, where no caller of this package comes: keys and values in tiers, prompts
+// that read some of their keys, NUMA nodes, shifted contexts, streamed weights, merged adapters, quantization, the conversion
+// of adapters, and ranks.
+var notHere = []string{"--kv-tiers", "--sparse-prompts", "--numa", "--split", "--context-shift", "--imatrix", "--base", "--calibration-memory", "--allow-requantize"}
 
 // Each flag that a text of the packages below names is an option's name to callers, or known not to reach them.
 func TestFlagsAreOptions(t *testing.T) {

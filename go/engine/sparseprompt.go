@@ -23,8 +23,8 @@ func (c *Config) fillSparse() error {
 	case c.Shift:
 		return errors.New("a shifted text has lost the blocks that its prompt was read in; leave out --sparse-prompts or --context-shift")
 	case c.Batch < kvcache.BlockTokens:
-		return fmt.Errorf("a batch of %d tokens: prompts that read some of their keys are evaluated in blocks of %d; give -b %d or more",
-			c.Batch, kvcache.BlockTokens, kvcache.BlockTokens)
+		return fmt.Errorf("a batch of %d tokens: prompts that read some of their keys are evaluated in blocks of %d; give a larger one",
+			c.Batch, kvcache.BlockTokens)
 	}
 	return nil
 }
