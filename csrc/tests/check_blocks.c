@@ -267,8 +267,10 @@ void check_blocks(void)
 		if (!check_true(qn_pool_create(&pools[i], NULL, 1 + 6 * i) == QN_OK, "no pool"))
 			return;
 	for (int type = 0; type < QN_N_KV_TYPES; type++)
-		choose(pools, type, 0.7f, 0);
-	choose(pools, QN_KV_F16, 1, 0);
+		if (!check_quick || type == QN_KV_F16 || type == QN_KV_Q4)
+			choose(pools, type, 0.7f, 0);
+	if (!check_quick)
+		choose(pools, QN_KV_F16, 1, 0);
 	choose(pools, QN_KV_I16, 1, 0);
 	choose(pools, QN_KV_I16, 0.9f, 5);
 	for (int i = 0; i < 2; i++)
