@@ -84,6 +84,55 @@ func TestTiersGiveTheSameBits(t *testing.T) {
 	}
 }
 
+// inCompany submits requests, two times over, that share beginnings of base or have none in common, and compares their texts
+// with those of the engine probe, which runs them alone. beside, unless nil, is called after each, and what it returns at the
+// end. It returns how many tokens were found in the cache, and how often requests were preempted.
+func inCompany(t *testing.T, l *Loop, probe *Engine, base []int32, rng *rand.Rand, beside func(i int) func()) (found, preempted int) {
+	t.Helper()
+	type ask struct {
+		prompt []int32
+		c      *catcher
+	}
+	for range 2 {
+		var asks []ask
+		begun, all := make(chan struct{}), make(chan struct{})
+		for i := range 6 {
+			if i == 1 {
+				<-begun
+			}
+			prompt := slices.Concat(base[:1+rng.IntN(400)], randomIDs(probe, uint64(i), rng.IntN(30)))
+			if i%2 == 1 { // nobody waits for its beginning
+				prompt = randomIDs(probe, uint64(10+i), 330)
+			}
+			r := greedyRequest(prompt, 40)
+			r.Priority = i
+			if i == 0 {
+				r.Sink.(*catcher).on = func(n int) {
+					if n == 2 {
+						close(begun)
+						<-all
+					}
+				}
+			}
+			_, k := submit(t, l, r)
+			asks = append(asks, ask{prompt, k})
+			if beside != nil {
+				defer beside(i)()
+			}
+		}
+		close(all)
+		for i, a := range asks {
+			r := a.c.wait(t)
+			found += r.CachedTokens
+			preempted += r.Preempted
+			if r.Err != nil || !slices.Equal(a.c.ids, greedy(t, probe, a.prompt, 40)) {
+				t.Fatalf("request %d: %v, another text, %d tokens were cached", i, r.Err, r.CachedTokens)
+			}
+		}
+	}
+	return found, preempted
+}
+
 // Requests have the text that they have alone: with prefixes that others left at any length, where memory is short,
 // and from the file of a slot.
 func TestTiersInALoop(t *testing.T) {
@@ -96,45 +145,7 @@ func TestTiersInALoop(t *testing.T) {
 		rng := rand.New(rand.NewPCG(1, 9))
 		for _, c := range []Config{c, short} {
 			l := openLoop(t, path, c, LoopConfig{})
-			found, preempted := 0, 0
-			type ask struct {
-				prompt []int32
-				c      *catcher
-			}
-			for range 2 {
-				var asks []ask
-				begun, all := make(chan struct{}), make(chan struct{})
-				for i := range 6 {
-					if i == 1 {
-						<-begun
-					}
-					prompt := slices.Concat(base[:1+rng.IntN(400)], randomIDs(probe, uint64(i), rng.IntN(30)))
-					if i%2 == 1 { // nobody waits for its beginning
-						prompt = randomIDs(probe, uint64(10+i), 330)
-					}
-					r := greedyRequest(prompt, 40)
-					r.Priority = i
-					if i == 0 {
-						r.Sink.(*catcher).on = func(n int) {
-							if n == 2 {
-								close(begun)
-								<-all
-							}
-						}
-					}
-					_, k := submit(t, l, r)
-					asks = append(asks, ask{prompt, k})
-				}
-				close(all)
-				for i, a := range asks {
-					r := a.c.wait(t)
-					found += r.CachedTokens
-					preempted += r.Preempted
-					if r.Err != nil || !slices.Equal(a.c.ids, greedy(t, probe, a.prompt, 40)) {
-						t.Fatalf("%s, request %d: %v, another text, %d tokens were cached", path, i, r.Err, r.CachedTokens)
-					}
-				}
-			}
+			found, preempted := inCompany(t, l, probe, base, rng, nil)
 			if found == 0 || c.KVBytes > 0 && preempted == 0 {
 				t.Errorf("%s: %d tokens were found, %d preempted: the test does not test that", path, found, preempted)
 			}

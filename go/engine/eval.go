@@ -49,7 +49,7 @@ func (s *Sequence) Truncate(n int) int {
 	n = s.table.Truncate(n)
 	s.ids = s.ids[:n]
 	s.shifted = s.shifted && n > s.intact
-	s.prompt = min(s.prompt, n-n%kvcache.BlockTokens)
+	s.prompt = min(s.prompt, wholeBlocks(n))
 	return n
 }
 

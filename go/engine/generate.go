@@ -114,7 +114,7 @@ func (l *Loop) begin(j *job, s *Sequence) {
 	l.given = s
 	l.lastID++
 	j.id = l.lastID
-	_, _ = l.sched.Add(sched.Request{ID: j.id, Prompt: len(j.Prompt), MaxTokens: math.MaxInt32, Spans: append(spansOf(j.media), l.e.spans(len(j.Prompt))...)}, l.now()) // there is no other
+	_, _ = l.sched.Add(sched.Request{ID: j.id, Prompt: len(j.Prompt), MaxTokens: math.MaxInt32, Spans: l.e.spansOf(j.media, len(j.Prompt))}, l.now()) // there is no other
 	l.take(j)
 }
 

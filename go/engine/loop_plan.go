@@ -43,7 +43,6 @@ type job struct {
 	own       *mtpText    // nil: nor is the model's own layer that drafts
 	room      uint64      // reserved for its text, beside what a slot has
 	parked    *Sequence   // while the request waits: a shifted one, which the tree cannot keep
-	findable  int         // of its text, the first tokens whose state is that of these alone: see Engine.findable
 
 	submitted, started, first time.Time
 	prompted                  time.Time // when the last pass had evaluated tokens of the prompt, before logits
@@ -178,9 +177,9 @@ func (l *Loop) resume(j *job) {
 }
 
 // skippable returns the tokens that need not be evaluated if their state is cached. A Reader gets the rows of its own.
-func (j *job) skippable() []int32 {
+func (l *Loop) skippable(j *job) []int32 {
 	ids := j.gen.Skippable()
-	ids = ids[:min(len(ids), j.findable)]
+	ids = ids[:min(len(ids), l.e.findable(len(j.Prompt)))]
 	if j.reading != nil {
 		ids = ids[:min(len(ids), j.reading.next)]
 	}

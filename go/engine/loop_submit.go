@@ -41,7 +41,7 @@ func (l *Loop) Submit(r *Request) (t *Ticket, err error) {
 	var trail *trail
 	if !j.NoCache {
 		if l.spill != nil {
-			trail = l.spill.follow(j.namespace, j.skippable())
+			trail = l.spill.follow(j.namespace, l.skippable(j))
 		}
 		j.marks = l.leaders.marks(j.namespace, j.Prompt)
 	}
@@ -116,11 +116,10 @@ func (l *Loop) prepareJob(r *Request) (j *job, s sched.Request, err error) {
 		return nil, s, &TooLongError{Prompt: len(r.Prompt), Ctx: l.e.ctx}
 	}
 	j = &job{Request: r, gen: gen, reading: reading, source: source, media: media, held: held, slot: -1, submitted: time.Now(), adapters: adapters, namespace: r.Namespace + adapterSpace(adapters)}
-	j.findable = l.e.findable(len(r.Prompt))
 	j.usage = Usage{PromptTokens: prompt, Slot: -1}
 	j.progress = Progress{Total: len(r.Prompt)}
 	s = sched.Request{Flow: r.Flow, Weight: r.Weight, Priority: r.Priority, Prompt: len(r.Prompt), MaxTokens: room}
-	s.Spans = append(spansOf(media), l.e.spans(len(r.Prompt))...)
+	s.Spans = l.e.spansOf(media, len(r.Prompt))
 	if gen.Shift.Limit > 0 {
 		s.MaxTokens, s.Most = math.MaxInt32, gen.Shift.Limit
 	}

@@ -184,14 +184,14 @@ func lacking(s projector.Sense) string {
 	return "the projector has no encoder of pictures"
 }
 
-// spansOf returns the tokens of the media that are evaluated whole.
-func spansOf(media []placed) (spans []sched.Span) {
+// spansOf returns the tokens of a prompt of n that are in one pass each: media that are evaluated whole, and blocks.
+func (e *Engine) spansOf(media []placed, n int) (spans []sched.Span) {
 	for i := range media {
 		if p := &media[i]; p.BothWays {
 			spans = append(spans, sched.Span{From: p.At, To: p.At + p.Tokens})
 		}
 	}
-	return spans
+	return append(spans, e.blockSpans(n)...)
 }
 
 // whole returns n, or where the medium begins that n is inside of and that is evaluated whole.
@@ -387,7 +387,7 @@ func (l *Loop) sweepMedia() {
 // reusable returns the tokens of a request that need not be evaluated if their state is cached, but for those behind what the
 // tree has, where that ends inside a medium, or a block, that is evaluated whole.
 func (l *Loop) reusable(j *job) []int32 {
-	ids := j.skippable()
+	ids := l.skippable(j)
 	if len(j.media) == 0 && l.e.config.Sparse.Part == 0 {
 		return ids
 	}

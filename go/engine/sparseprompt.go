@@ -41,8 +41,8 @@ func (e *Engine) findable(n int) int {
 	return max(e.config.Sparse.From, wholeBlocks(n))
 }
 
-// spans returns the blocks of a prompt of n tokens that are in one pass each.
-func (e *Engine) spans(n int) (spans []sched.Span) {
+// blockSpans returns the blocks of a prompt of n tokens that are in one pass each. Where there are some, no medium is.
+func (e *Engine) blockSpans(n int) (spans []sched.Span) {
 	if e.config.Sparse.Part == 0 {
 		return nil
 	}

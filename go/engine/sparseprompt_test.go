@@ -76,52 +76,16 @@ func TestSparsePromptsInALoop(t *testing.T) {
 		rng := rand.New(rand.NewPCG(1, 9))
 		for _, c := range []Config{c, short} {
 			l := openLoop(t, path, c, LoopConfig{})
-			found, preempted := 0, 0
-			type ask struct {
-				prompt []int32
-				c      *catcher
-			}
-			for range 2 {
-				var asks []ask
-				begun, all := make(chan struct{}), make(chan struct{})
-				for i := range 6 {
-					if i == 1 {
-						<-begun
-					}
-					prompt := slices.Concat(base[:1+rng.IntN(400)], randomIDs(probe, uint64(i), rng.IntN(30)))
-					if i%2 == 1 { // nobody waits for its beginning
-						prompt = randomIDs(probe, uint64(10+i), 330)
-					}
-					r := greedyRequest(prompt, 40)
-					r.Priority = i
-					if i == 0 {
-						r.Sink.(*catcher).on = func(n int) {
-							if n == 2 {
-								close(begun)
-								<-all
-							}
-						}
-					}
-					_, k := submit(t, l, r)
-					asks = append(asks, ask{prompt, k})
-					if i%2 == 0 { // nobody waits for its end: what it has evaluated stays
-						gone, _ := submit(t, l, greedyRequest(slices.Concat(base[:1+rng.IntN(400)], randomIDs(probe, uint64(i), 50)), 40))
-						defer gone.Cancel()
-						if i > 0 {
-							gone.Cancel()
-						}
-					}
+			found, preempted := inCompany(t, l, probe, base, rng, func(i int) func() {
+				if i%2 == 1 {
+					return func() {}
 				}
-				close(all)
-				for i, a := range asks {
-					r := a.c.wait(t)
-					found += r.CachedTokens
-					preempted += r.Preempted
-					if r.Err != nil || !slices.Equal(a.c.ids, greedy(t, probe, a.prompt, 40)) {
-						t.Fatalf("%s, request %d: %v, another text, %d tokens were cached", path, i, r.Err, r.CachedTokens)
-					}
+				gone, _ := submit(t, l, greedyRequest(slices.Concat(base[:1+rng.IntN(400)], randomIDs(probe, uint64(i), 50)), 40))
+				if i > 0 { // nobody waits for its end: what it has evaluated stays
+					gone.Cancel()
 				}
-			}
+				return gone.Cancel
+			})
 			if c.KVBytes == 0 && found == 0 || c.KVBytes > 0 && preempted == 0 {
 				t.Errorf("%s: %d tokens were found, %d preempted: the test does not test that", path, found, preempted)
 			}

@@ -6,6 +6,7 @@ import "C"
 import (
 	"cmp"
 	"math"
+	"slices"
 	"unsafe"
 )
 
@@ -245,7 +246,9 @@ func (o Blocks) fill(b *planBuilder, c *C.struct_qn_blocks, heads int) error {
 		return shapeErr("%d words of blocks of keys, from position %d on", o.Words, o.From)
 	}
 	*c = C.struct_qn_blocks{words: C.int32_t(o.Words), from: C.int32_t(o.From), part: C.float(o.Part)}
-	b.blocks = append(b.blocks, o)
+	if !slices.Contains(b.blocks, o) { // layers have the same
+		b.blocks = append(b.blocks, o)
+	}
 	return b.floats(&c.mask, o.Mask, TokRows, o.Columns(heads))
 }
 

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/quern-llm/quern/go/kvcache"
-	"github.com/quern-llm/quern/go/model/arch"
 	"github.com/quern-llm/quern/go/model/nn"
 )
 
@@ -40,20 +39,12 @@ func (s *Survey) Sparser(how Sparse) (*Survey, error) {
 	if s.Config.OnePass() {
 		return nil, fmt.Errorf("%s reads a text as a whole: its prompts cannot be sparse", s.Config.Arch)
 	}
-	cfg := *s.Config
-	cfg.Sparse = how
-	a, err := arch.Lookup(cfg.Arch)
+	n, err := s.with(func(c *Config) { c.Sparse = how })
 	if err != nil {
 		return nil, err
 	}
-	f := of(&cfg, a, s.file, s.kv, s.tiers)
-	found, err := f.find(Packed)
-	if err != nil {
-		return nil, err
+	if !n.finds[index(Packed)].program.Sparse {
+		return nil, fmt.Errorf("no layer of %s could read fewer keys: those that read all have biases by distance, keys that are chosen, compressed or in tiers, or there are none", s.Config.Arch)
 	}
-	if !found.program.Sparse {
-		return nil, fmt.Errorf("no layer of %s could read fewer keys: those that read all have biases by distance, keys that are chosen, compressed or in tiers, or there are none", cfg.Arch)
-	}
-	f.Layout = layout(found.program)
-	return f, nil
+	return n, nil
 }

@@ -113,41 +113,37 @@ func of(cfg *Config, a arch.Arch, f *File, kv kernel.KVTypes, tiers []nn.Tier) *
 	}
 }
 
+// with returns a survey of the same model with another configuration.
+func (s *Survey) with(change func(c *Config)) (*Survey, error) {
+	cfg := *s.Config
+	change(&cfg)
+	a, err := arch.Lookup(cfg.Arch)
+	if err != nil {
+		return nil, err
+	}
+	n := of(&cfg, a, s.file, s.kv, s.tiers)
+	n.ranks = s.ranks
+	packed, err := n.find(Packed)
+	if err != nil {
+		return nil, err
+	}
+	n.Layout = layout(packed.program)
+	return n, nil
+}
+
 // Drafting returns a survey of the same model with its first MTP layer or its draft head enabled. The error
 // says why there is none; the model can run without.
 func (s *Survey) Drafting() (*Survey, error) {
 	if err := s.Config.CanDraft(); err != nil {
 		return nil, err
 	}
-	cfg := *s.Config
-	cfg.Drafts = true
-	a, err := arch.Lookup(cfg.Arch)
-	if err != nil {
-		return nil, err
-	}
-	d := of(&cfg, a, s.file, s.kv, s.tiers)
-	d.ranks = s.ranks
-	packed, err := d.find(Packed)
-	if err != nil {
-		return nil, err
-	}
-	d.Layout = layout(packed.program)
-	return d, nil
+	return s.with(func(c *Config) { c.Drafts = true })
 }
 
 // Finer returns a survey of the same model, whose products with quantized weights take activations of 16 bits instead of 8.
 // That is before Drafting and Split.
 func (s *Survey) Finer() (*Survey, error) {
-	cfg := *s.Config
-	cfg.Fine = true
-	a, err := arch.Lookup(cfg.Arch)
-	if err != nil {
-		return nil, err
-	}
-	f := of(&cfg, a, s.file, s.kv, s.tiers)
-	f.Layout = s.Layout
-	_, err = f.find(Packed)
-	return f, err
+	return s.with(func(c *Config) { c.Fine = true })
 }
 
 // finer gives all activations of 8 bits 8 more.
@@ -162,17 +158,7 @@ func (s *Survey) Seeing() (*Survey, error) {
 	if !s.Config.CanSee() {
 		return nil, fmt.Errorf("%s reads texts as a whole, and takes no pictures or sounds", s.Config.Arch)
 	}
-	cfg := *s.Config
-	cfg.Media = true
-	a, err := arch.Lookup(cfg.Arch)
-	if err != nil {
-		return nil, err
-	}
-	m := of(&cfg, a, s.file, s.kv, s.tiers)
-	m.ranks = s.ranks
-	m.Layout = s.Layout
-	_, err = m.find(Packed)
-	return m, err
+	return s.with(func(c *Config) { c.Media = true })
 }
 
 func index(r Residency) int {
