@@ -71,7 +71,7 @@ func (c *Config) divide() error {
 		return fmt.Errorf("streamed weights are %w", errDivided)
 	}
 	if c.Sparse.Part > 0 {
-		return fmt.Errorf("prompts that read some of their keys are %w", errDivided)
+		return fmt.Errorf("prompts that read some of their keys (--sparse-prompts) are %w", errDivided)
 	}
 	c.Early = false
 	return nil

@@ -30,13 +30,14 @@ func TestActivations(t *testing.T) {
 	}
 }
 
-// The bits are the same on all sets, with any number of threads and in passes of any size, and others than those of 8 bits.
-func TestActivationsOnAllSets(t *testing.T) {
-	t.Parallel()
+// sameOnAllSets asserts that the demo's logits with some flags are the same on all sets, with any number of threads and in
+// passes of any size, here up to `batch`, and others than without. Chunks have ctx tokens.
+func sameOnAllSets(t *testing.T, ctx, batch string, flags ...string) {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "logits")
 	logits := func(isa string, args ...string) []byte {
 		t.Helper()
-		args = append([]string{"perplexity", "-m", "demo", "-f", heldOut, "-c", "64", "--chunks", "1", "--save-all-logits", file, "--force"}, args...)
+		args = append([]string{"perplexity", "-m", "demo", "-f", heldOut, "-c", ctx, "--chunks", "1", "--save-all-logits", file, "--force"}, args...)
 		if r := (invocation{args: args, env: []string{"QUERN_ISA=" + isa}}).run(t); r.code != 0 {
 			t.Fatalf("%s: %s", isa, r.stderr)
 		}
@@ -46,16 +47,22 @@ func TestActivationsOnAllSets(t *testing.T) {
 		}
 		return b
 	}
-	want := logits("", "-t", "2", "--activations", "16")
+	want := logits("", append([]string{"-t", "2"}, flags...)...)
 	if slices.Equal(want, logits("")) {
-		t.Error("16 bits are no other than 8")
+		t.Errorf("with %v logits are no others", flags)
 	}
 	for _, isa := range kernel.Ladder(kernel.Best) {
 		names := strings.Fields(isa.String()) // the last implies the others
-		if !slices.Equal(want, logits(names[len(names)-1], "-t", "1", "-b", "7", "--activations", "16")) {
+		if !slices.Equal(want, logits(names[len(names)-1], append([]string{"-t", "1", "-b", batch}, flags...)...)) {
 			t.Errorf("%v has other bits", isa)
 		}
 	}
+}
+
+// The bits are others than those of 8 bits.
+func TestActivationsOnAllSets(t *testing.T) {
+	t.Parallel()
+	sameOnAllSets(t, "64", "7", "--activations", "16")
 	quern(t, "run", "-m", "demo", "-p", "a", "--activations", "12").refused(t, 2, "--activations", `"12"`)
 }
 
