@@ -10,7 +10,7 @@
 #	make windows    quern.exe for Windows on amd64 and arm64, by Zig's C compiler, into build-windows-amd64/ and -arm64/, looked at
 #	make macos      quern for macOS on arm64 and amd64, and the checks of C, likewise: linked and looked at, not run
 #	make test-windows   checks of C, tests of Go and the program for Windows, under Wine
-#	make test-riscv     the C library for 64-bit RISC-V, into build-riscv64/, and some of its checks, under QEMU
+#	make test-riscv     quern for Linux on RISC-V, by the same compiler, into build-linux-riscv64/, its kernels and bits, under QEMU
 #	make libquern   the C library for other languages, libquern.so and libquern.a with libquern.h, into build/lib/
 #	make test       every test, C and Go, with a summary at the end
 #	make check      the C kernels, each instruction set against the scalar one
@@ -25,8 +25,8 @@
 #	make lab        the experiments behind docs/theories.md, into bench/results/lab/: LAB=NAME,... MODEL=FILE TEXT=FILE; PYTHON with NumPy
 #	make report     one page of all results, into build/report.html
 #	make image      a container image of bin/quern, into dist/, started and checked
-#	make release    archives, libraries, packages, images, bills of materials and checksums for Linux, Windows and macOS,
-#	                into dist/
+#	make release    archives, libraries, packages, images, bills of materials and checksums for Linux on three architectures,
+#	                Windows and macOS, into dist/
 #	make golden     write scripts/golden/ anew; read the diff before you commit it
 #	make clean      remove all that was built
 #
@@ -94,7 +94,8 @@ test-windows:
 
 .PHONY: test-riscv
 test-riscv:
-	@scripts/riscv.sh check
+	@scripts/cross.sh program linux riscv64
+	@scripts/cross.sh check linux riscv64
 
 help:
 	@sed -n 's/^#\tmake/make/p' Makefile

@@ -4,7 +4,7 @@
  * A file that needs more than the flags of csrc.go defines which of these, includes this first, and ends with
  * flags_end.h if it has a set. They are in the source because cgo lets few flags pass, and each for a whole folder.
  *
- *	FLAGS_AVX2 .. FLAGS_I8MM  one set, with those that it needs
+ *	FLAGS_AVX2 .. FLAGS_RVV256  one set, with those that it needs
  *	FLAGS_VECTORS             a choice between two floats is one, so that loops with choices are vectorised; else
  *	                          comparisons have to trap. No bit of a result depends on that, and nobody reads traps
  *	FLAGS_ROOTS               likewise roots: none is of a number below 0, and nobody reads errno
@@ -39,12 +39,16 @@ double sqrt(double x) __attribute__((const));
 #define FLAGS_SET "dotprod"
 #elif defined(FLAGS_I8MM)
 #define FLAGS_SET "dotprod,i8mm"
+#elif defined(FLAGS_RVV)
+#define FLAGS_SET "arch=+v"
+#elif defined(FLAGS_RVV256)
+#define FLAGS_SET "arch=+v,+zvl256b"
 #endif
 #if defined(__x86_64__)
 #include <immintrin.h> /* first: what it defines has sets of its own */
 #elif defined(__aarch64__) && __clang_major__ >= 16
 #include <arm_neon.h>
-#elif defined(FLAGS_SET) /* these take the set of the file, which they look for */
+#elif defined(FLAGS_SET) && defined(__aarch64__) /* these take the set of the file, which they look for */
 #define __ARM_FEATURE_DOTPROD 1
 #if defined(FLAGS_I8MM)
 #define __ARM_FEATURE_MATMUL_INT8 1

@@ -31,6 +31,7 @@ static const struct {
 	{QN_AMX, QN_AVX512BF16},
 	{QN_DOTPROD, QN_NEON},
 	{QN_I8MM, QN_DOTPROD},
+	{QN_RVV256, QN_RVV},
 };
 
 uint32_t qn_init(uint32_t allow)
@@ -46,11 +47,13 @@ uint32_t qn_init(uint32_t allow)
 	kernels_init_x86(&qn_kernels, isa);
 #elif defined(__aarch64__)
 	kernels_init_arm(&qn_kernels, isa);
+#elif defined(__riscv)
+	kernels_init_riscv(&qn_kernels, isa);
 #endif
 	return isa;
 }
 
-#if !defined(__x86_64__) && !defined(__aarch64__)
+#if !defined(__x86_64__) && !defined(__aarch64__) && !defined(__riscv)
 uint32_t qn_cpu_isa(void)
 {
 	return 0;

@@ -353,5 +353,6 @@ INLINE void ask_weights(const uint8_t *p, int n, int tokens)
 void kernels_init_scalar(struct kernels *k);
 void kernels_init_x86(struct kernels *k, uint32_t isa);
 void kernels_init_arm(struct kernels *k, uint32_t isa);
+void kernels_init_riscv(struct kernels *k, uint32_t isa);
 
 #endif

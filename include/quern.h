@@ -34,6 +34,8 @@ enum qn_isa {
 	QN_NEON = 1 << 8,
 	QN_DOTPROD = 1 << 9, /* needs NEON */
 	QN_I8MM = 1 << 10,   /* needs DOTPROD */
+	QN_RVV = 1 << 16,    /* RISC-V's V, of 128 bits at least */
+	QN_RVV256 = 1 << 17, /* the same of 256 bits; needs RVV */
 };
 
 /* What this CPU and this OS support. */

@@ -1,19 +1,20 @@
 #!/usr/bin/env bash
-# Quern for Windows and macOS, built on Linux by Zig's C compiler, which scripts/setup.sh cross installs.
+# Quern for Windows, macOS and Linux on RISC-V, built on Linux by Zig's C compiler, which scripts/setup.sh cross installs.
 #
 #	scripts/cross.sh lib SYSTEM ARCH                the C library and its checks, into build-SYSTEM-ARCH
 #	scripts/cross.sh program SYSTEM ARCH [VERSION]  that and the program; prints its path
 #	scripts/cross.sh check SYSTEM ARCH              the checks, and the program where it is built, are looked at: what they
 #	                                                load, what they ask of it, and of macOS that their signatures are right;
-#	                                                of Windows on amd64 the checks run, under Wine
+#	                                                of Windows on amd64 the checks run, under Wine, and of RISC-V
+#	                                                under QEMU, with what the program computes
 #	scripts/cross.sh built windows amd64            the program, and Go's tests as programs
 #	scripts/cross.sh tests windows amd64 [ARGS]     Go's tests of packages, and the program as people use it, under Wine:
 #	                                                scripts/wine has ARGS, and tests.txt there says which
 #	scripts/cross.sh stubs                          where it says what macOS's libraries have
-#	scripts/cross.sh able                           whether Wine is there
+#	scripts/cross.sh able SYSTEM                    whether Wine is there, or for Linux QEMU
 #
-# SYSTEM and ARCH are Go's words: windows amd64, windows arm64, darwin arm64, darwin amd64. Clang alone: GCC does not align the stack for
-# AVX's registers on Windows.
+# SYSTEM and ARCH are Go's words: windows amd64, windows arm64, darwin arm64, darwin amd64, linux riscv64. Clang alone: GCC does not
+# align the stack for AVX's registers on Windows, and GCC 12 has no vectors of RISC-V.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -52,8 +53,9 @@ target() {
 	windows-arm64) echo aarch64-windows-gnu ;;
 	darwin-amd64) echo "x86_64-macos.$macos" ;;
 	darwin-arm64) echo "aarch64-macos.$macos" ;;
+	linux-riscv64) echo riscv64-linux-musl ;;
 	*)
-		echo "cross: $1 on $2: want windows amd64, windows arm64, darwin arm64 or darwin amd64" >&2
+		echo "cross: $1 on $2: want windows amd64, windows arm64, darwin arm64, darwin amd64 or linux riscv64" >&2
 		return 2
 		;;
 	esac
@@ -67,9 +69,13 @@ go_for() {
 	GOOS=$1 GOARCH=$2 CGO_ENABLED=1 CC=$cc QN_LIB=$PWD/build-$1-$2/csrc scripts/go.sh "${@:3}"
 }
 
-# link SYSTEM: what the linker is told.
-# On Windows without an ID of Go's, which counts in when Zig's linker linked.
-link() { [[ $1 != windows ]] || echo '-buildid= -linkmode external -extldflags -static'; }
+# link SYSTEM: what the linker is told. On Windows without an ID of Go's, which counts in when Zig's linker linked.
+link() {
+	case $1 in
+	windows) echo '-buildid= -linkmode external -extldflags -static' ;;
+	linux) echo '-linkmode external -extldflags "-static -Wl,--strip-all"' ;;
+	esac
+}
 
 lib() {
 	local target
@@ -84,13 +90,35 @@ program() {
 	local out=build-$1-$2/quern
 	lib "$1" "$2"
 	[[ $1 != windows ]] || out=$out.exe
-	go_for "$1" "$2" build -ldflags "-s -w -X main.version=${3:-} $(link "$1")" -o "$out" ./go/cmd/quern
+	go_for "$1" "$2" build -buildvcs="$(git rev-parse HEAD >/dev/null 2>&1 && echo true || echo false)" -ldflags "-s -w -X main.version=${3:-} $(link "$1")" -o "$out" ./go/cmd/quern
 	[[ $1 != windows ]] || go run ./scripts/release -undate "$out"
 	echo "$out"
 }
 
+# riscv LENGTH ARGS...: under QEMU, with vectors of so many bits.
+riscv() { qemu-riscv64 -cpu "rv64,v=true,vext_spec=v1.0,elen=64,vlen=$1" "${@:2}"; }
+
+# check_riscv: what both sets compute. Where vectors are longer, the same instructions use a part of them: products and attention
+# are checked with 256 bits alone. Then the program, whose logits of the demo model are those of bin/quern.
+check_riscv() {
+	local at=build-linux-riscv64 length here there
+	riscv 256 "$at/csrc/check" --quick --only half,sincos,dequant,vec,pack,kept,pool,mm,twelve,attn,logits,delta,scan,select,share
+	for length in 128 1024; do
+		riscv "$length" "$at/csrc/check" --quick --only vec,logits,twelve
+	done
+	[[ -e $at/quern ]] || return 0
+	here=$(bin/quern verify -m demo | grep -o '"logits":[^}]*}')
+	there=$(riscv 256 "$at/quern" verify -m demo | grep -o '"logits":[^}]*}' || true)
+	[[ $here == "$there" ]] || { echo "cross: the demo model has $there on RISC-V, want $here" >&2; return 1; }
+	echo "the demo model has $there on RISC-V"
+}
+
 check() {
 	local exe=
+	if [[ $1 == linux ]]; then
+		check_riscv
+		return
+	fi
 	[[ $1 != windows ]] || exe=.exe
 	look "$1" "$2" "build-$1-$2/csrc/check$exe"
 	[[ ! -e build-$1-$2/quern$exe ]] || look "$1" "$2" "build-$1-$2/quern$exe"
@@ -133,7 +161,9 @@ tests() {
 
 case ${1:-} in
 lib | program | check | stubs | built | tests) "$@" ;;
-able) wine_path >/dev/null ;;
+able)
+	if [[ ${2:-} == linux ]]; then command -v qemu-riscv64 >/dev/null; else wine_path >/dev/null; fi
+	;;
 *)
 	sed -n '2,/^set/s/^#//p' "$0" >&2
 	exit 2

@@ -3,9 +3,9 @@
 #
 # By itself it does not notice a change inside a C library or its header, and answers
 # "(cached)" or leaves the old program in place. So a hash of both goes into the linker's
-# flags, as the value of a symbol that nothing uses: those flags are part of the package
-# that has import "C", and so of all that is linked with it. (Flags of the compiler leave
-# no trace under -trimpath, and nothing is linked again.)
+# flags, as a macro that no source reads: those flags are part of the package that has
+# import "C", and so of all that is linked with it. (Flags of the compiler leave no trace
+# under -trimpath, and nothing is linked again.)
 #
 # Without the paths of a checkout in them, packages are compiled once for programs, tests and analysers.
 #
@@ -20,13 +20,8 @@ set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 lib=${QN_LIB:-$root/build/csrc} # another one for another CPU: see scripts/test.sh
 stamp=$(cat "$lib/libquern.a" "$root"/include/*.h | sha256sum | cut -c1-15)
+stamp=-Dquern_stamp=0x$stamp
 tags=netgo,osusergo,nomsgpack,grpcnotrace,quernlib${QN_TAGS:+,$QN_TAGS}
-# Linkers of other systems than Linux know no --defsym: a macro that no source reads, or a folder for libraries that is not
-# there, does as well.
-case $(go env GOOS) in
-linux) stamp=-Wl,--defsym=quern_stamp=0x$stamp ;;
-darwin) stamp=-Dquern_stamp=0x$stamp tags=${tags#netgo,osusergo,} ;;
-*) stamp=-L$lib/$stamp ;;
-esac
+[ "$(go env GOOS)" != darwin ] || tags=${tags#netgo,osusergo,}
 GOFLAGS="$(go env GOFLAGS) -trimpath -tags=$tags" \
 	CGO_LDFLAGS="-O2 -g -L$lib $stamp" exec go "$@"

@@ -4,8 +4,9 @@
 #	scripts/release.sh image [VERSION]   a container image of bin/quern, checked
 #	scripts/release.sh deb [VERSION]     a package for Debian and Ubuntu of bin/quern, checked
 #	scripts/release.sh all [VERSION]     for Linux on amd64 and arm64 archives, libraries, packages for Debian, Python and
-#	                                     Node, images; archives for Windows and macOS, with what winget, Scoop and Homebrew
-#	                                     are told; bills of materials, provenance, checksums, signatures
+#	                                     Node, images; archives and images for Linux on RISC-V; archives for Windows and
+#	                                     macOS, with what winget, Scoop and Homebrew are told; bills of materials,
+#	                                     provenance, checksums, signatures
 #
 # The same commit gives the same bytes, with the same compilers. scripts/setup.sh release installs those of other systems; what
 # is missing is left out, and said.
@@ -38,7 +39,7 @@ cross() {
 	cmake -S . -B "$build" --no-warn-unused-cli -DCMAKE_TOOLCHAIN_FILE=scripts/aarch64-toolchain.cmake >/dev/null
 	cmake --build "$build" --parallel "$(nproc)" >&2
 	GOARCH=$1 CGO_ENABLED=1 CC=$cc QN_LIB=$PWD/$build/csrc scripts/go.sh build \
-		-ldflags "-s -w -X main.version=$version -linkmode external -extldflags -static" -o "$build/quern" ./go/cmd/quern
+		-buildvcs="$(git rev-parse HEAD >/dev/null 2>&1 && echo true || echo false)" -ldflags "-s -w -X main.version=$version -linkmode external -extldflags -static" -o "$build/quern" ./go/cmd/quern
 	echo "$build/quern"
 }
 
@@ -68,11 +69,11 @@ publish() {
 	"$tool" -binary "$1" -arch "$2" -version "$version" -docs "${3:-}" -system "${4:-linux}" -stubs "$stubs"
 }
 
-# others: the archives for Windows and macOS. Each program is linked twice, to the same bytes.
+# others: what Zig compiles. Each program is linked twice, to the same bytes.
 others() {
 	local at system arch binary
-	[[ -x build/zig/zig ]] || { echo "release: no Zig here (scripts/setup.sh release): nothing is made for Windows and macOS" >&2; return; }
-	for at in windows/amd64 windows/arm64 darwin/arm64 darwin/amd64; do
+	[[ -x build/zig/zig ]] || { echo "release: no Zig here (scripts/setup.sh release): nothing is made for Windows, macOS and RISC-V" >&2; return; }
+	for at in linux/riscv64 windows/amd64 windows/arm64 darwin/arm64 darwin/amd64; do
 		system=${at%/*} arch=${at#*/}
 		binary=$(scripts/cross.sh program "$system" "$arch" "$version")
 		mv "$binary" "$binary.first"
@@ -115,8 +116,8 @@ all)
 		package "$binary" arm64
 		publish "$binary" arm64 build/release
 	fi
-	"$tool" -index -version "$version"
 	others
+	"$tool" -index -version "$version"
 	(cd dist && sha256sum --quiet --check SHA256SUMS)
 	scripts/release/sign.sh dist "$version"
 	;;
@@ -164,3 +165,4 @@ for engine in docker podman buildah; do
 	fi
 	break
 done
+[[ $what != all ]] || rm -rf dist/root-* # what images were made of

@@ -143,11 +143,6 @@ if [[ $arm ]]; then
 else
 	skip "Arm under QEMU" "no aarch64-linux-gnu-gcc or no qemu-aarch64"
 fi
-if scripts/riscv.sh able; then
-	stage "C kernels, RISC-V under QEMU" scripts/riscv.sh check
-else
-	skip "RISC-V under QEMU" "no riscv64-linux-gnu-gcc or no qemu-riscv64 (scripts/setup.sh test)"
-fi
 if [[ $deb ]]; then
 	finish "the package for Debian"
 else

@@ -8,6 +8,8 @@
 #include <unistd.h>
 #if defined(__aarch64__)
 #include <asm/hwcap.h>
+#endif
+#if defined(__aarch64__) || defined(__riscv)
 #include <sys/auxv.h>
 #endif
 
@@ -95,6 +97,31 @@ uint32_t sys_arm_isa(void)
 	if (getauxval(AT_HWCAP2) & HWCAP2_I8MM)
 		isa |= QN_I8MM;
 	return isa;
+}
+
+#elif defined(__riscv)
+
+#define HWCAP_V (1ul << ('V' - 'A'))
+
+/*
+ * Some vendors' systems say V of CPUs with the draft 0.7.1. A type with agnostic tails and masks is none there, and
+ * leaves a negative number.
+ */
+int sys_riscv_vector_bits(void)
+{
+	long type, bytes;
+
+	if (!(getauxval(AT_HWCAP) & HWCAP_V))
+		return 0;
+	__asm__ volatile(".option push\n\t.option arch, +v\n\t"
+	                 "vsetvli zero, zero, e8, m1, ta, ma\n\tcsrr %0, vtype\n\t.option pop"
+	                 : "=r"(type)
+	                 :
+	                 : "memory");
+	if (type < 0)
+		return 0;
+	__asm__ volatile("csrr %0, 0xc22" : "=r"(bytes)); /* vlenb */
+	return (int)(8 * bytes);
 }
 
 #endif

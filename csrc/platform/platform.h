@@ -97,4 +97,7 @@ int sys_amx(void);
 /* Arm: the sets that the CPU has, of QN_NEON .. */
 uint32_t sys_arm_isa(void);
 
+/* RISC-V: bits of a vector register of V 1.0; 0 where the CPU or the system has none. */
+int sys_riscv_vector_bits(void);
+
 #endif

@@ -33,6 +33,9 @@ static const struct {
 	{"neon", QN_NEON, NULL},
 	{"dotprod", QN_NEON | QN_DOTPROD, NULL},
 	{"i8mm", QN_NEON | QN_DOTPROD | QN_I8MM, NULL},
+#elif defined(__riscv)
+	{"rvv", QN_RVV, NULL},
+	{"rvv256", QN_RVV | QN_RVV256, NULL},
 #endif
 };
 

@@ -22,6 +22,7 @@
  *	MM_SUMS_AWAY           1 in a set without registers for the sums of more than two tokens
  *	MM_FEW                 1 or 2: tokens for which a panel's results stay in registers; not defined: none
  *	MM_NARROW              1 in a set whose products add up in 16 bits, else not defined
+ *	MM_WHOLE(x)            a float that is a whole number, as int32; not defined: a cast
  *	MM_TWOS                1 in a set that scales sums of sub-blocks by twos, see twos_fit(); else not defined
  *
  * What follows is 16 rows of one word and one token, and defined here, but where MM_BY is 2 or MM_NARROW is 1:
@@ -102,6 +103,10 @@ INLINE ints ints_scaled(ints sum, ints dot, mults m) { return ints_muladd(sum, d
 
 #ifndef MM_TWOS
 #define MM_TWOS 0
+#endif
+
+#ifndef MM_WHOLE
+#define MM_WHOLE(x) (int32_t)(x)
 #endif
 
 #define MM_CALL 48 /* tokens of a call: their activations of a block are 15 KB */
@@ -280,7 +285,7 @@ INLINE void starts_of(int type, int super, int32_t start[16], const struct act8 
 			start[i] = sum_start(type) - offset_of(type) * x->half_sum[i];
 	else if (!super)
 		for (int i = 0; i < 8; i++)
-			start[i] = sum_start(type) - offset_of(type) * (int32_t)x->fsum32[i];
+			start[i] = sum_start(type) - offset_of(type) * MM_WHOLE(x->fsum32[i]);
 	else if (type_row(type).words == 8)
 		for (int i = 0; i < 8; i++)
 			start[i] = -offset_of(type) * x->sum32[i];

@@ -35,7 +35,7 @@ func TestFoldersOfC(t *testing.T) {
 	if len(folders) < 8 {
 		t.Fatalf("folders with sources: %v", slices.Sorted(maps.Keys(folders)))
 	}
-	imports := readAll(t, "csrc.go", "csrc_amd64.go", "csrc_arm64.go")
+	imports := readAll(t, "csrc.go", "csrc_amd64.go", "csrc_arm64.go", "csrc_riscv64.go")
 	want := cgoFlags(readAll(t, root+"/csrc.go"))
 	if !strings.Contains(want, " -std=c11 ") {
 		t.Fatalf("flags of csrc.go: %q", want)

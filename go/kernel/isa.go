@@ -28,6 +28,9 @@ const (
 	DotProd ISA = C.QN_DOTPROD
 	I8MM    ISA = C.QN_I8MM
 
+	RVV    ISA = C.QN_RVV
+	RVV256 ISA = C.QN_RVV256
+
 	Best ISA = 1<<32 - 1 // all that the CPU has
 )
 
@@ -41,6 +44,7 @@ var isas = [...][]struct {
 		{"avx512bf16", AVX512BF16}, {"amx", AMX},
 	},
 	{{"neon", NEON}, {"dotprod", DotProd}, {"i8mm", I8MM}},
+	{{"rvv", RVV}, {"rvv256", RVV256}},
 }
 
 // CPU returns the instruction sets that this CPU and operating system support.
@@ -66,7 +70,7 @@ func Init(allow ISA) ISA {
 }
 
 // TwelvePays reports whether products of layout X12 are faster than those of X16 where weights come from memory, with the
-// kernels in use. With AVX-512 they are; AVX2 takes as long to decode as is saved, and NEON was not measured.
+// kernels in use. With AVX-512 they are; AVX2 takes as long to decode as is saved, and NEON and RISC-V's were not measured.
 func TwelvePays() bool {
 	choose()
 	return ISA(using.Load())&AVX512 != 0

@@ -608,7 +608,8 @@ func TestISA(t *testing.T) {
 		name string
 		want ISA
 	}{
-		{"scalar", Scalar}, {"avx2", AVX2}, {"avx512", AVX2 | AVXVNNI | AVX512}, {"i8mm", NEON | DotProd | I8MM}, {"best", Best},
+		{"scalar", Scalar}, {"avx2", AVX2}, {"avx512", AVX2 | AVXVNNI | AVX512}, {"i8mm", NEON | DotProd | I8MM}, {"rvv256", RVV | RVV256},
+		{"best", Best},
 	} {
 		if got, err := ParseISA(tt.name); got != tt.want || err != nil {
 			t.Errorf("ParseISA(%q) = %v, %v, want %v", tt.name, got, err, tt.want)
@@ -627,7 +628,7 @@ func TestISA(t *testing.T) {
 	// The kernels of a set hand work down to those below it, so it is not used alone.
 	for _, tt := range []struct{ allow, want ISA }{
 		{AVX2 | AMX, AVX2}, {AVX2 | AVX512VNNI | AMX, AVX2}, {AVX512, Scalar}, {AVXVNNI, Scalar},
-		{AVX2 | AVX512 | AMX, AVX2 | AVX512}, {NEON | I8MM, NEON},
+		{AVX2 | AVX512 | AMX, AVX2 | AVX512}, {NEON | I8MM, NEON}, {RVV256, Scalar},
 	} {
 		if got, want := Init(tt.allow), tt.want&CPU(); got != want {
 			t.Errorf("Init(%v) = %v, want %v", tt.allow, got, want)

@@ -4,7 +4,7 @@
  * 16 rows times 16 tokens at a streaming length of 512 bits, where a line of a panel is an operand of smopa as it lies.
  * Every kernel's results are compared with those of the library's scalar kernels, bit for bit. What was learned is in
  * docs/kernels.md, and sme.py counts instructions. To compile and run it, with a Clang that knows arm_sme.h and a QEMU
- * whose smopa is right (10.0 is, 7.2 is not), in this folder:
+ * that has SME2 (11.1; the smopa of 7.2 is wrong), in this folder:
  *
  *	zig cc -target aarch64-linux-musl -mcpu=generic+sme2+bf16 -std=c11 -O2 -I../../csrc -I../../include \
  *		-include ../../csrc/base.h sme.c ../../csrc/scalar/matmul.c ../../csrc/scalar/codebook.c \

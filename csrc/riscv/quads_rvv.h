@@ -1,0 +1,57 @@
+/*
+ * quads_rvv.h - words of four bytes of 16 rows, times four bytes for all rows. The extension adds up nothing within a
+ * lane: so the four bytes of each row lie apart, in 16 bits, and meet numbers of scalar registers. Two products fit 16
+ * bits, and are added to 32 together.
+ */
+#ifndef QN_RISCV_QUADS_RVV_H
+#define QN_RISCV_QUADS_RVV_H
+
+#include <stdint.h>
+#include <string.h>
+
+#include "inline.h"
+
+typedef int16_t s16 __attribute__((ext_vector_type(16)));
+typedef uint16_t u16 __attribute__((ext_vector_type(16)));
+typedef int32_t i32 __attribute__((ext_vector_type(16)));
+typedef uint32_t u32 __attribute__((ext_vector_type(16)));
+
+typedef struct {
+	s16 of[4];
+} quads;
+
+typedef struct {
+	int8_t of[4];
+} quad_acts;
+
+INLINE quad_acts quad_acts_load(const void *p)
+{
+	quad_acts x;
+
+	memcpy(&x, p, sizeof x);
+	return x;
+}
+
+/* Bytes without a sign. */
+INLINE quads quads_unsigned(u32 a)
+{
+	const u16 lo = __builtin_convertvector(a, u16), hi = __builtin_convertvector(a >> 16, u16);
+
+	return (quads){{(s16)(lo & 0xff), (s16)(lo >> 8), (s16)(hi & 0xff), (s16)(hi >> 8)}};
+}
+
+INLINE quads quads_signed(u32 a)
+{
+	const u16 lo = __builtin_convertvector(a, u16), hi = __builtin_convertvector(a >> 16, u16);
+
+	return (quads){{(s16)(lo << 8) >> 8, (s16)lo >> 8, (s16)(hi << 8) >> 8, (s16)hi >> 8}};
+}
+
+/* sum + a . x; the magnitudes of a are at most 128, those of x at most 127. */
+INLINE i32 quads_dot(i32 sum, quads a, quad_acts x)
+{
+	sum += __builtin_convertvector(a.of[0] * (int16_t)x.of[0] + a.of[1] * (int16_t)x.of[1], i32);
+	return sum + __builtin_convertvector(a.of[2] * (int16_t)x.of[2] + a.of[3] * (int16_t)x.of[3], i32);
+}
+
+#endif

@@ -1,0 +1,22 @@
+/* set.h - the parts of the RISC-V sets; each fills the slots it has. */
+#ifndef QN_RISCV_SET_H
+#define QN_RISCV_SET_H
+
+#include "kernels.h"
+
+/*
+ * Kernels are written with the compiler's own vectors of 64 bytes, which Clang makes vector instructions of, in groups
+ * of as many registers as that takes. GCC 12 makes scalars of them, and later ones were not tried: there all is scalar.
+ */
+#if defined(__clang__) && __clang_major__ >= 19
+#define RVV_COMPILED 1
+#else
+#define RVV_COMPILED 0
+#endif
+
+void float_init_rvv(struct kernels *k);
+void mm_init_rvv(struct kernels *k);
+void float_init_rvv256(struct kernels *k);
+void mm_init_rvv256(struct kernels *k);
+
+#endif
