@@ -162,6 +162,7 @@ INLINE ints ints_of8(const int8_t *p)
 INLINE ints ints_add(ints a, ints b) { return a + b; }
 INLINE ints ints_muladd(ints acc, ints a, ints b) { return acc + a * b; }
 INLINE ints ints_dot(ints acc, bytes w, acts x) { return quads_dot(acc, quads_unsigned((u32)w), x); }
+INLINE ints ints_dot_small(ints acc, bytes w, acts x) { return quads_dot_small(acc, quads_unsigned((u32)w), x); }
 
 /* w - 128, for the top bit is worth 128 before and -128 after. */
 INLINE ints ints_dot8(ints acc, bytes w, acts x) { return quads_dot(acc, quads_signed((u32)(w ^ 0x80)), x); }

@@ -6,6 +6,7 @@
 
 #define MM_PAIR_TOKENS 0
 #define MM_DOT8_OFFSET 0
+#define MM_FOUR 64
 /* By the bits: casts of vectors are instructions that QEMU 7.2 ends at. */
 #define MM_WHOLE(x) ((int32_t)bits_of_f32((x) + SUM_UNIT) - SUM_BITS)
 

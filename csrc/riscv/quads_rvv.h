@@ -24,12 +24,12 @@ typedef struct {
 	int8_t of[4];
 } quad_acts;
 
+/* Byte by byte: compilers load four at once without their signs, and then extend each. */
 INLINE quad_acts quad_acts_load(const void *p)
 {
-	quad_acts x;
+	const int8_t *b = p;
 
-	memcpy(&x, p, sizeof x);
-	return x;
+	return (quad_acts){{b[0], b[1], b[2], b[3]}};
 }
 
 /* Bytes without a sign. */
@@ -47,11 +47,28 @@ INLINE quads quads_signed(u32 a)
 	return (quads){{(s16)(lo << 8) >> 8, (s16)lo >> 8, (s16)(hi << 8) >> 8, (s16)hi >> 8}};
 }
 
+/* Products stay in the order of the source: left alone, Clang takes tokens one by one, and keeps all words in memory. */
+#define IN_ORDER(sum) __asm__ volatile("" : "+vr"(sum))
+
 /* sum + a . x; the magnitudes of a are at most 128, those of x at most 127. */
 INLINE i32 quads_dot(i32 sum, quads a, quad_acts x)
 {
 	sum += __builtin_convertvector(a.of[0] * (int16_t)x.of[0] + a.of[1] * (int16_t)x.of[1], i32);
-	return sum + __builtin_convertvector(a.of[2] * (int16_t)x.of[2] + a.of[3] * (int16_t)x.of[3], i32);
+	IN_ORDER(sum);
+	sum += __builtin_convertvector(a.of[2] * (int16_t)x.of[2] + a.of[3] * (int16_t)x.of[3], i32);
+	IN_ORDER(sum);
+	return sum;
+}
+
+/* The same where those of a are at most 64: all four products fit 16 bits together. */
+INLINE i32 quads_dot_small(i32 sum, quads a, quad_acts x)
+{
+	s16 four = a.of[0] * (int16_t)x.of[0] + a.of[1] * (int16_t)x.of[1];
+
+	four += a.of[2] * (int16_t)x.of[2] + a.of[3] * (int16_t)x.of[3];
+	sum += __builtin_convertvector(four, i32);
+	IN_ORDER(sum);
+	return sum;
 }
 
 #endif

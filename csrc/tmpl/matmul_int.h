@@ -22,6 +22,7 @@
  *	MM_SUMS_AWAY           1 in a set without registers for the sums of more than two tokens
  *	MM_FEW                 1 or 2: tokens for which a panel's results stay in registers; not defined: none
  *	MM_NARROW              1 in a set whose products add up in 16 bits, else not defined
+ *	MM_FOUR                words up to which there is an ints_dot_small() of fewer instructions; not defined: 0
  *	MM_WHOLE(x)            a float that is a whole number, as int32; not defined: a cast
  *	MM_TWOS                1 in a set that scales sums of sub-blocks by twos, see twos_fit(); else not defined
  *
@@ -103,6 +104,11 @@ INLINE ints ints_scaled(ints sum, ints dot, mults m) { return ints_muladd(sum, d
 
 #ifndef MM_TWOS
 #define MM_TWOS 0
+#endif
+
+#ifndef MM_FOUR
+#define MM_FOUR 0
+#define ints_dot_small ints_dot
 #endif
 
 #ifndef MM_WHOLE
@@ -452,7 +458,9 @@ INLINE dots dots_add(int type, dots acc, words w, acts x)
 #if MM_NARROW
 	return has_8_bits(type) ? ints_dot8(acc, w.w, w.sign, x) : ints_dot(acc, w.w, x);
 #else
-	return has_8_bits(type) ? ints_dot8(acc, w, x) : ints_dot(acc, w, x);
+	if (has_8_bits(type))
+		return ints_dot8(acc, w, x);
+	return type_row(type).most <= MM_FOUR ? ints_dot_small(acc, w, x) : ints_dot(acc, w, x);
 #endif
 }
 
