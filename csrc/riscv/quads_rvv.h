@@ -47,7 +47,7 @@ INLINE quads quads_signed(u32 a)
 	return (quads){{(s16)(lo << 8) >> 8, (s16)lo >> 8, (s16)(hi << 8) >> 8, (s16)hi >> 8}};
 }
 
-/* Products stay in the order of the source: left alone, Clang takes tokens one by one, and keeps all words in memory. */
+/* Products stay in the order of the source: left alone, Clang takes tokens one by one and keeps words in memory. */
 #define IN_ORDER(sum) __asm__ volatile("" : "+vr"(sum))
 
 /* sum + a . x; the magnitudes of a are at most 128, those of x at most 127. */
