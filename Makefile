@@ -93,7 +93,7 @@ test-windows:
 	@scripts/cross.sh tests windows amd64
 
 .PHONY: test-riscv
-test-riscv:
+test-riscv: all
 	@scripts/cross.sh program linux riscv64
 	@scripts/cross.sh check linux riscv64
 

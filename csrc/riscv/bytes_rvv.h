@@ -25,12 +25,12 @@ INLINE bytes bytes_shl(bytes a, int n) { return a << (uint8_t)n; }
 INLINE bytes bytes_set1(int x) { return (bytes)(uint8_t)x; }
 INLINE bytes bytes_add(bytes a, bytes b) { return a + b; }
 
-/* 16 bytes of a table, and zeros. */
-INLINE bytes table16(const uint8_t *t)
+/* 16 n bytes of a table, and zeros. */
+INLINE bytes table_of(const uint8_t *t, int n)
 {
 	bytes y = bytes_set1(0);
 
-	memcpy(&y, t, 16);
+	memcpy(&y, t, 16 * (size_t)n);
 	return y;
 }
 
@@ -39,7 +39,7 @@ INLINE bytes bytes_iq4(bytes a)
 	/* qn_iq4_values + 128 */
 	static const uint8_t table[16] = {1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241};
 
-	return b64_gather(table16(table), a);
+	return b64_gather(table_of(table, 1), a);
 }
 
 INLINE bytes bytes_mxfp4(bytes a)
@@ -47,15 +47,12 @@ INLINE bytes bytes_mxfp4(bytes a)
 	/* qn_mxfp4_values + 12 */
 	static const uint8_t table[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
 
-	return b64_gather(table16(table), a);
+	return b64_gather(table_of(table, 1), a);
 }
 
 INLINE bytes bytes_lookup(bytes a, const uint8_t *t, int n)
 {
-	bytes table = bytes_set1(0);
-
-	memcpy(&table, t, 16 * (size_t)n);
-	return a < 64 ? b64_gather(table, a) : bytes_set1(0);
+	return a < 64 ? b64_gather(table_of(t, n), a) : bytes_set1(0);
 }
 
 INLINE bytes bytes_signed128(bytes a, bytes s)
@@ -67,7 +64,7 @@ INLINE bytes bytes_signed128(bytes a, bytes s)
 
 INLINE bytes bytes_widen(const uint16_t *p, int n)
 {
-	return (bytes)(__builtin_convertvector(h16_load(p), u32) + (uint32_t)n);
+	return (bytes)(__builtin_convertvector(u16_load(p), u32) + (uint32_t)n);
 }
 
 INLINE bytes bytes_mul32(bytes a, uint32_t m) { return (bytes)((u32)a * m); }

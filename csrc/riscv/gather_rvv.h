@@ -6,10 +6,7 @@
 #define QN_RISCV_GATHER_RVV_H
 
 #include "inline.h"
-
-typedef uint8_t b16 __attribute__((ext_vector_type(16)));
-typedef uint8_t b64 __attribute__((ext_vector_type(64)));
-typedef uint16_t t16 __attribute__((ext_vector_type(16)));
+#include "riscv/types_rvv.h"
 
 #if RVV_BITS == 256
 #define RVV_64_BYTES "m2"
@@ -32,9 +29,9 @@ INLINE b64 b64_gather(b64 table, b64 at)
 }
 
 /* The same of 16 halves. */
-INLINE t16 t16_gather(t16 table, t16 at)
+INLINE u16 u16_gather(u16 table, u16 at)
 {
-	t16 y;
+	u16 y;
 
 	__asm__("vsetivli zero, 16, e16, " RVV_16_HALVES ", ta, ma\n\tvrgather.vv %0, %1, %2"
 	        : "=&vr"(y)

@@ -5,6 +5,8 @@
 #include "riscv/lanes_rvv.h"
 #include "riscv/quads_rvv.h"
 
+typedef i32 v16i;
+
 INLINE v16i v16i_set1(int32_t x) { return (v16i)x; }
 INLINE v16 v16i_float(v16i a) { return __builtin_convertvector(a, v16); }
 
@@ -18,10 +20,10 @@ typedef struct {
 
 INLINE ints ints_load(const int16_t *p)
 {
-	v16u a;
+	u32 a;
 
 	memcpy(&a, p, sizeof a);
-	return (ints){(s16)__builtin_convertvector(a, h16), (s16)__builtin_convertvector(a >> 16, h16)};
+	return (ints){(s16)__builtin_convertvector(a, u16), (s16)__builtin_convertvector(a >> 16, u16)};
 }
 
 INLINE ints ints_widen(const int8_t *p)
@@ -29,7 +31,7 @@ INLINE ints ints_widen(const int8_t *p)
 	s16 a;
 
 	memcpy(&a, p, sizeof a);
-	return (ints){(s16)((h16)a << 8) >> 8, a >> 8};
+	return (ints){(s16)((u16)a << 8) >> 8, a >> 8};
 }
 
 INLINE pair pair_of(const void *p)
@@ -53,7 +55,7 @@ typedef quad_acts quad;
 
 INLINE bytes bytes_load(const uint8_t *p)
 {
-	v16u a;
+	u32 a;
 
 	memcpy(&a, p, sizeof a);
 	return quads_signed(a ^ 0x80808080);
@@ -70,7 +72,7 @@ INLINE v16i bytes_dot(v16i sum, int part, bytes a, quad b)
 
 INLINE void shorts_store(int16_t *p, v16 a)
 {
-	const h16 y = __builtin_convertvector((v16u)a, h16);
+	const u16 y = __builtin_convertvector((u32)a, u16);
 
 	memcpy(p, &y, sizeof y);
 }

@@ -1,7 +1,4 @@
-/*
- * lanes_rvv.h - the vector of tmpl/matmul_float.h: 16 floats, in a group of registers. The same source for each
- * length of register that a set is compiled for: Clang takes four of 128 bits, or two of 256.
- */
+/* lanes_rvv.h - the vector of tmpl/matmul_float.h: 16 floats, in a group of registers. */
 #ifndef QN_RISCV_LANES_RVV_H
 #define QN_RISCV_LANES_RVV_H
 
@@ -9,12 +6,8 @@
 
 #include "math/fp16.h"
 #include "math/exp.h"
+#include "riscv/types_rvv.h"
 
-typedef float v16 __attribute__((ext_vector_type(16)));
-typedef int32_t v16i __attribute__((ext_vector_type(16)));
-typedef uint32_t v16u __attribute__((ext_vector_type(16)));
-typedef uint16_t h16 __attribute__((ext_vector_type(16)));
-typedef uint16_t h32 __attribute__((ext_vector_type(32)));
 typedef float v8 __attribute__((ext_vector_type(8)));
 typedef float v4 __attribute__((ext_vector_type(4)));
 typedef float v2 __attribute__((ext_vector_type(2)));
@@ -32,30 +25,30 @@ INLINE v16 v16_load(const float *p)
 
 INLINE void v16_store(float *p, v16 a) { memcpy(p, &a, sizeof a); }
 
-INLINE h16 h16_load(const uint16_t *p)
+INLINE u16 u16_load(const uint16_t *p)
 {
-	h16 a;
+	u16 a;
 
 	memcpy(&a, p, sizeof a);
 	return a;
 }
 
 /* As f32_of_f16(), by powers of two: exact, of subnormal numbers too. */
-INLINE v16 v16_of_f16(h16 h)
+INLINE v16 v16_of_f16(u16 h)
 {
-	const v16u u = __builtin_convertvector(h, v16u), rest = (u & 0x7fff) << 13;
-	const v16u finite = (v16u)((v16)rest * 0x1p112f);
+	const u32 u = __builtin_convertvector(h, u32), rest = (u & 0x7fff) << 13;
+	const u32 finite = (u32)((v16)rest * 0x1p112f);
 
 	return (v16)((rest >= 0x7c00u << 13 ? rest | 0x7f800000u : finite) | (u & 0x8000) << 16);
 }
 
-INLINE v16 v16_load_f16(const uint16_t *p) { return v16_of_f16(h16_load(p)); }
-INLINE v16 v16_load_bf16(const uint16_t *p) { return (v16)(__builtin_convertvector(h16_load(p), v16u) << 16); }
+INLINE v16 v16_load_f16(const uint16_t *p) { return v16_of_f16(u16_load(p)); }
+INLINE v16 v16_load_bf16(const uint16_t *p) { return (v16)(__builtin_convertvector(u16_load(p), u32) << 16); }
 
 /* The low halves of 16 words, and the high ones, as BF16. */
-INLINE v16u halves_load(const uint16_t *p)
+INLINE u32 halves_load(const uint16_t *p)
 {
-	v16u a;
+	u32 a;
 
 	memcpy(&a, p, sizeof a);
 	return a;
@@ -111,7 +104,7 @@ INLINE void v16_max4(float y[4], const v16 a[4])
 		y[i] = v16_maxall(a[i]);
 }
 
-INLINE v16i lane_numbers(void) { return (v16i){0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}; }
+INLINE i32 lane_numbers(void) { return (i32){0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}; }
 
 INLINE v16 v16_within_or(v16 a, int from, int lim, float x)
 {
@@ -120,23 +113,23 @@ INLINE v16 v16_within_or(v16 a, int from, int lim, float x)
 
 INLINE v16 v16_iota(void) { return __builtin_convertvector(lane_numbers(), v16); }
 
-INLINE v16 v16_copysign(v16 a, v16 b) { return (v16)(((v16u)a & 0x7fffffff) | ((v16u)b & 0x80000000)); }
+INLINE v16 v16_copysign(v16 a, v16 b) { return (v16)(((u32)a & 0x7fffffff) | ((u32)b & 0x80000000)); }
 
-INLINE v16i within(v16 x, v16 from, v16 to) { return (x >= from) & (x <= to); }
+INLINE i32 within(v16 x, v16 from, v16 to) { return (x >= from) & (x <= to); }
 
 /* The lanes within from .. to, as bits. */
 INLINE uint32_t v16_within(v16 x, v16 from, v16 to)
 {
-	return __builtin_reduce_or((v16u)within(x, from, to) & (v16u)1 << (v16u)lane_numbers());
+	return __builtin_reduce_or((u32)within(x, from, to) & (u32)1 << (u32)lane_numbers());
 }
 
 /* a in the lanes where x is within from .. to, else 0. */
-INLINE v16 v16_where(v16 a, v16 x, v16 from, v16 to) { return (v16)((v16i)a & within(x, from, to)); }
+INLINE v16 v16_where(v16 a, v16 x, v16 from, v16 to) { return (v16)((i32)a & within(x, from, to)); }
 
 INLINE v16 v16_exp2(v16 x)
 {
 	const v16 v = v16_max(v16_set1(QEXP2_MIN), x), t = v + QEXP_MAGIC, r = v - (t - QEXP_MAGIC);
-	const v16u e = (v16u)t - (bits_of_f32(QEXP_MAGIC) - 127);
+	const u32 e = (u32)t - (bits_of_f32(QEXP_MAGIC) - 127);
 	v16 p = v16_set1(QEXP2_C6);
 
 	p = v16_fma(p, r, v16_set1(QEXP2_C5));
@@ -147,7 +140,7 @@ INLINE v16 v16_exp2(v16 x)
 	p = v16_fma(p, r, v16_set1(1));
 	p *= (v16)(e << 23);
 	/* the lanes that are not below QEXP2_MIN, NaN among them */
-	return (v16)((v16i)p & ~(x < QEXP2_MIN));
+	return (v16)((i32)p & ~(x < QEXP2_MIN));
 }
 
 #endif

@@ -6,15 +6,10 @@
 #ifndef QN_RISCV_QUADS_RVV_H
 #define QN_RISCV_QUADS_RVV_H
 
-#include <stdint.h>
 #include <string.h>
 
 #include "inline.h"
-
-typedef int16_t s16 __attribute__((ext_vector_type(16)));
-typedef uint16_t u16 __attribute__((ext_vector_type(16)));
-typedef int32_t i32 __attribute__((ext_vector_type(16)));
-typedef uint32_t u32 __attribute__((ext_vector_type(16)));
+#include "riscv/types_rvv.h"
 
 typedef struct {
 	s16 of[4];
